@@ -1,7 +1,7 @@
-"""Printing: control characters of foreign text never reach the terminal.
+"""Terminal output: control characters of foreign text never reach the terminal.
 
-Lines are printed by `echo`, tables and bars by `console.Screen`; a program puts a `Filter` before
-its standard output and error for all that is printed otherwise: tracebacks, warnings, usage.
+`echo` prints lines, `console.Screen` tables and bars. A `Filter` on standard output and error
+covers all other output: tracebacks, warnings, usage.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _SAFE_LINES = re.compile(r"[ -~\t\n]*")
 
 
 def printable(text: object) -> str:
-    """The text as one line: control characters, also of Unicode, are blanks; tabs stay."""
+    """Return the text as one line: control characters, also Unicode's, become spaces; tabs stay."""
     text = str(text)
     if _SAFE.fullmatch(text):
         return text
@@ -24,23 +24,23 @@ def printable(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """The text as a table and any encoding can hold it: printable, single blanks between words."""
+    """Return the text for a table and any encoding: printable, single spaces between words."""
     return " ".join(printable(text).split())
 
 
 def echo(*lines: object, err: bool = False) -> None:
-    """Print lines to standard output, or to standard error; none of them can become two."""
+    """Print lines to standard output or error; each stays one line."""
     print("".join(f"{printable(line)}\n" for line in lines), end="", file=_stream(err), flush=True)
 
 
 def shorten(text: str) -> str:
-    """A line of an error, of which a word or a line of thousands of letters is cut."""
+    """Return a line of an error; very long words and lines are cut."""
     text = _LONG_WORD.sub(lambda found: f"{found[0][:200]}...{found[0][-60:]}", text)
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 
 def error_lines(error: Exception) -> str:
-    """What an error says, in one line, or in its `lines` if it has several, the rest indented."""
+    """Return an error's text in one line, or its `lines`, indented after the first."""
     return "\n  ".join(shorten(printable(line)) for line in getattr(error, "lines", [error]))
 
 
@@ -50,7 +50,7 @@ def echo_error(error: Exception) -> None:
 
 
 class Filter:
-    """A text stream that writes control characters, other than ends of lines, as blanks."""
+    """Text stream that writes control characters, except line ends, as spaces."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -71,7 +71,7 @@ class Filter:
 
 
 def install_filter() -> None:
-    """Filter what this program prints from now on."""
+    """Filter all further output of this program."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, Filter):
@@ -82,7 +82,7 @@ def install_filter() -> None:
 
 
 def unfiltered(err: bool) -> TextIO:
-    """Standard output or error without the filter, for what composes escape sequences itself."""
+    """Return standard output or error without the filter, for code with escape sequences."""
     stream = _stream(err)
     stream = getattr(stream, "rich_proxied_file", stream)  # while a live display redirects it
     return stream.stream if isinstance(stream, Filter) else stream

@@ -1,1 +1,1 @@
-"""A practice cluster: hosts as namespaces of one Linux machine, to try things on."""
+"""Local test cluster: hosts as namespaces of one Linux machine."""

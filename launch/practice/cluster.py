@@ -1,4 +1,4 @@
-"""Practice cluster: started, disturbed and ended; `fab practice.*` and the tests use this."""
+"""Local test cluster: start, faults and end, for `fab practice.*` and the tests."""
 
 import os
 import re
@@ -27,13 +27,13 @@ _SIZE = re.compile(r"[1-9][0-9]*[kmg]")
 def up(
     folder: Path, hosts: int = 4, slots: int = 2, owner: int | None = None, home: str = "2g"
 ) -> Cluster:
-    """Starts a cluster; its hosts take connections by SSH when this returns.
+    """Start a cluster; its hosts accept SSH connections when this returns.
 
-    slots  devices that its hostfile gives each host
+    slots  devices of each host in its hosts file
     owner  pid of the process that it ends with; None: this one; NOBODY: it stays until `down`
     home   size of each host's /home: a number and k, m or g
 
-    Raises LaunchError where this machine or user cannot, or one runs in the folder already.
+    Raises LaunchError if this machine or user cannot, or one already runs in the folder.
     """
     if not 1 <= hosts <= _MOST:
         raise LaunchError(f"hosts: expected 1 to {_MOST}, got {hosts}")
@@ -54,28 +54,28 @@ def up(
 
 
 def _try(cluster: Cluster) -> None:
-    """Raises LaunchError unless a host can run this interpreter and read this checkout."""
+    """Raise LaunchError unless a host can run this interpreter and read this checkout."""
     name = cluster.nodes[0].name
     code = f"open({str(ROOT / 'fabfile.py')!r}).read()"
     done = inside(cluster, name, [sys.executable, "-c", code])
     if done.returncode:
         line = (done.stderr or f"exit code {done.returncode}").strip().splitlines()[-1]
-        raise LaunchError(f"{name}: {USER} cannot run {sys.executable} on {ROOT} there: {line}")
+        raise LaunchError(f"{name}: user {USER} cannot run {sys.executable} in {ROOT}: {line}")
 
 
 def load(folder: Path) -> Cluster:
-    """The cluster that runs in a folder; LaunchError where none does."""
+    """Return the cluster that runs in a folder; LaunchError if there is none."""
     cluster = read(folder.resolve())
     if cluster is None or not runs(cluster):
         raise LaunchError(
-            f"{folder}: no practice cluster runs here; 'fab practice.up' starts one, and --dir "
-            f"names another folder"
+            f"{folder}: expected a local test cluster, found none. Start one with 'fab "
+            f"practice.up', or name another folder with --dir"
         )
     return cluster
 
 
 def down(folder: Path) -> bool:
-    """Ends the cluster of a folder, everything in it, and whether there was one."""
+    """End the cluster of a folder with all its processes; return whether there was one."""
     folder = folder.resolve()
     cluster = read(folder)
     if cluster is None:
@@ -100,22 +100,22 @@ def _await_end(name: Path | str, runs: Callable[[], bool]) -> None:
 
 
 def cut(cluster: Cluster, name: str) -> None:
-    """Takes a host's link down: what is sent to it, or by it, is lost silently."""
+    """Take a host's link down: packets to it and from it are lost silently."""
     network.turn(cluster, _node(cluster, name), "down")
 
 
 def mend(cluster: Cluster, name: str) -> None:
-    """Takes a host's link up again."""
+    """Take a host's link up again."""
     network.turn(cluster, _node(cluster, name), "up")
 
 
 def rate(cluster: Cluster, text: str) -> None:
-    """Limits every host's link, in each direction, to such as '200mbit'; 'none': no limit."""
+    """Limit every host's link in each direction, such as to '200mbit'; 'none': no limit."""
     network.limit(cluster, [node for node in cluster.nodes if runs(node)], text)
 
 
 def kill(cluster: Cluster, name: str) -> None:
-    """Ends a host as a loss of power does: its link goes first, so that nothing says farewell."""
+    """End a host as a power failure does: the link goes first, so that no message gets out."""
     node = _node(cluster, name)
     network.turn(cluster, node, "down")
     os.kill(node.pid, signal.SIGKILL)
@@ -125,7 +125,7 @@ def kill(cluster: Cluster, name: str) -> None:
 def inside(
     cluster: Cluster, name: str, argv: Sequence[str], user: str = USER
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program on a host, without SSH and whether its link is up or not.
+    """Run a program on a host without SSH, whether its link is up or not.
 
     Raises subprocess.TimeoutExpired after a minute.
     """
@@ -142,12 +142,14 @@ def inside(
 
 
 def _node(cluster: Cluster, name: str) -> Node:
-    """The host of a name; LaunchError for one that there is not, or no longer."""
+    """Return the host of a name; LaunchError if there is none, or it was killed."""
     for node in cluster.nodes:
         if node.name == name:
             if runs(node):
                 return node
-            raise LaunchError(f"{name}: has been killed; practice.down and practice.up renew it")
+            raise LaunchError(
+                f"{name}: the host was killed. Renew the cluster with practice.down and practice.up"
+            )
     raise LaunchError(
-        f"{name}: no such host; expected {cluster.nodes[0].name} to {cluster.nodes[-1].name}"
+        f"{name}: expected a host from {cluster.nodes[0].name} to {cluster.nodes[-1].name}"
     )

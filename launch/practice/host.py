@@ -1,4 +1,4 @@
-"""Host: the first process of a practice host, in namespaces of its own.
+"""First process of a host of a local test cluster, in its own namespaces.
 
 Standard library only: it runs with `-S`.
 """
@@ -18,7 +18,7 @@ from launch.practice.mounts import MountPlan, mount, take
 from launch.practice.namespaces import USER, say
 
 _RUN = Path("/run/practice")
-# As few differences as can be from what a package's own configuration has.
+# As close to a package's default configuration as possible.
 _SSHD = f"""\
 HostKey {_RUN}/host_key
 PidFile none
@@ -32,7 +32,7 @@ Subsystem sftp internal-sftp
 
 
 def main() -> None:
-    """Sends its pid as the machine counts it, becomes the host that it reads of, and stays."""
+    """Send the pid of the outer namespace, set up the host as read from stdin, and stay."""
     os.umask(0o022)
     settings = json.load(sys.stdin)
     # The machine's /proc is still in place.
@@ -45,13 +45,13 @@ def main() -> None:
     take(MountPlan(**settings["mounts"]))
     os.chdir("/")
     _start_sshd(settings)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps ended processes
     while True:
         signal.pause()
 
 
 def _start_sshd(settings: dict[str, Any]) -> None:
-    for folder in (_RUN, Path("/run/sshd")):  # the second is where sshd confines itself
+    for folder in (_RUN, Path("/run/sshd")):  # the second is sshd's privilege separation folder
         folder.mkdir()
     (_RUN / "sshd_config").write_text(_SSHD)
     (_RUN / "host_key").touch(0o600)

@@ -1,4 +1,4 @@
-"""Mounts: what a practice host sees of the machine that it is on."""
+"""Mounts: the parts of the machine that a host of a local test cluster sees."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from launch.hosts import ROOT
 from launch.remote.errors import LaunchError
 
-# Each host has these to itself.
+# Each host has its own.
 _OWN = {
     "/dev/shm": "mode=1777",
     "/home": "mode=755",
@@ -25,11 +25,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, kw_only=True)
 class MountPlan:
-    """Paths of the machine, and what a host has there.
+    """Paths of the machine and their contents on a host.
 
     covers  folder: options of the file system in memory that hides it
-    shown   folders that are there all the same, read-only
-    links   symbolic link: where it points; those that lead to what is shown
+    shown   folders that stay visible, read-only
+    links   symbolic link: its target; those that lead to visible folders
     """
 
     covers: dict[str, str]
@@ -38,10 +38,10 @@ class MountPlan:
 
 
 def mount_plan(home: str) -> MountPlan:
-    """What lets a host's user run this interpreter on this checkout, wherever they are.
+    """Plan mounts that let a host's user run this interpreter in this checkout.
 
-    home is the size of /home as tmpfs takes it, such as 2g. Raises LaunchError for a folder that
-    is itself closed to others.
+    `home` is the size of /home for tmpfs, such as 2g. Raises LaunchError if other users cannot
+    read one of the folders.
     """
     programs = [Path(sys.executable), Path(getattr(sys, "_base_executable", sys.executable))]
     folders = [ROOT, Path(sys.prefix), Path(sys.base_prefix)]
@@ -70,13 +70,13 @@ def _check_open(folders: set[Path]) -> None:
         if folder.stat().st_mode & 0o005 != 0o005:
             mode = stat.S_IMODE(folder.stat().st_mode)
             raise LaunchError(
-                f"{folder}: the hosts' user must be able to read it, and its mode is {mode:o}; "
-                f"chmod o+rx {folder}"
+                f"{folder}: expected a folder that the hosts' user can read, got mode {mode:o}. "
+                f"Run: chmod o+rx {folder}"
             )
 
 
 def links_to(path: Path) -> dict[Path, str]:
-    """The symbolic links on the way from a path to where it really is, with what they say."""
+    """Return the symbolic links between a path and its real location, with their targets."""
     for part in (*reversed(path.parents), path):
         if part.is_symlink():
             says = str(part.readlink())
@@ -90,7 +90,7 @@ def _below(path: Path, folders: dict[str, str]) -> bool:
 
 
 def _topmost(paths: "dict[str, str] | list[str]") -> tuple[str, ...]:
-    """Those that lie below no other of them."""
+    """Return the paths that are below no other of them."""
     parents = set(paths)
     return tuple(
         path
@@ -100,7 +100,7 @@ def _topmost(paths: "dict[str, str] | list[str]") -> tuple[str, ...]:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mounts by mount(2); OSError where the kernel refuses."""
+    """Mount by mount(2); OSError if the kernel refuses."""
     words = (source.encode(), target.encode(), kind.encode())
     if _libc.mount(*words, ctypes.c_ulong(flags), options.encode()):
         number = ctypes.get_errno()
@@ -108,7 +108,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def take(plan: MountPlan) -> None:
-    """Mounts as planned in this mount namespace, which must be of this process's own."""
+    """Mount as planned in this process's own mount namespace."""
     opened = {folder: os.open(folder, os.O_PATH) for folder in plan.shown}
     for folder, options in plan.covers.items():
         mount("tmpfs", folder, "tmpfs", 0, options)
@@ -121,5 +121,5 @@ def take(plan: MountPlan) -> None:
         if not os.path.lexists(link):
             Path(link).parent.mkdir(parents=True, exist_ok=True)
             Path(link).symlink_to(target)
-    # Nor may sshd's records of logins, or anyone's files, end up on the machine.
+    # Keeps sshd's records of logins, and all other files, off the machine.
     mount("", "/", flags=_MS_REMOUNT | _MS_BIND | _MS_RDONLY)

@@ -1,6 +1,6 @@
-"""World: the first process of the namespaces that a practice cluster's hosts are in.
+"""World: the first process of the namespaces that a local test cluster's hosts are in.
 
-Everything ends with it, and it ends with its owner. Standard library only: it runs with `-S`.
+The cluster ends with it, and it ends with its owner. Standard library only: it runs with `-S`.
 """
 
 import json
@@ -20,40 +20,40 @@ _FIRST_UID, _LAST_UID = 20000, 60000
 
 
 def environment() -> dict[str, str]:
-    """The variables of the cluster's programs: its PATH is also where Debian has those for root."""
-    # With a safe path `python -m` would not find the checkout.
+    """Return the variables of the cluster's programs; PATH includes Debian's folders for root."""
+    # With a safe path, `python -m` would not find the checkout.
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONSAFEPATH"}
     path = os.pathsep.join((kept.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
     return kept | {"PATH": path}
 
 
 def main() -> None:
-    """Sends its parent's pid, starts the hosts that it reads of, and stays while it is wanted.
+    """Send the parent's pid, start the hosts as read from stdin, and stay until the end.
 
     Until it reads 'stay', it ends when its standard input closes.
     """
     os.umask(0o022)
-    # The machine's /proc is still in place, and so has pids as the machine counts them.
+    # The machine's /proc is still mounted, with pids of the outer namespace.
     outer = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1]
     say({"outer": int(outer)})
     settings = json.loads(sys.stdin.readline())
     own_etc(settings["names"])
     for host in settings["hosts"]:
         _start(host, settings["folder"])
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps ended processes
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _stay([int(fd) for fd in sys.argv[1:]])
 
 
 def say(message: dict[str, Any]) -> None:
-    """Sends the master a message, in one piece: the hosts send theirs over the same pipe."""
+    """Send the controller a message in one write: all hosts share the pipe."""
     os.write(1, f"{json.dumps(message)}\n".encode())
 
 
 def own_etc(names: str) -> None:
-    """Puts a copy over /etc that has the hosts' user and names in it.
+    """Cover /etc with a copy that has the hosts' user and names.
 
-    A copy: a file mounted over /etc/passwd would be lost when another replaced that by a rename.
+    A copy, because a file mounted over /etc/passwd is lost when a rename replaces that file.
     """
     old = os.open("/etc", os.O_PATH)
     mount("tmpfs", "/etc", "tmpfs", 0, "mode=755")
@@ -65,14 +65,14 @@ def own_etc(names: str) -> None:
     uid = next(number for number in range(_FIRST_UID, _LAST_UID) if number not in taken)
     (etc / "passwd").write_text(f"{users}{USER}:x:{uid}:{uid}::/home/{USER}:/bin/bash\n")
     (etc / "group").write_text(f"{_without(etc / 'group')}{USER}:x:{uid}:\n")
-    # '*' is no password; '!' would lock the account, and sshd would refuse its key too.
+    # '*' is no password; '!' would lock the account, and sshd would reject its key, too.
     (etc / "shadow").write_text(f"{_without(etc / 'shadow')}{USER}:*:19000:0:99999:7:::\n")
     (etc / "hosts").unlink(missing_ok=True)
     (etc / "hosts").write_text(f"127.0.0.1 localhost\n{names}")
 
 
 def _without(path: Path) -> str:
-    """The file without the hosts' user, should the machine have one of that name."""
+    """Return the file without the hosts' user, if the machine has one of that name."""
     lines = path.read_text().splitlines()
     return "".join(f"{line}\n" for line in lines if not line.startswith(f"{USER}:"))
 
@@ -90,7 +90,7 @@ def _start(host: dict[str, Any], folder: str) -> None:
 
 
 def _stay(owners: list[int]) -> None:
-    """Returns when an owner's pidfd says that it has ended, or the input closes too early."""
+    """Wait until an owner's pidfd reports its end, or the input closes too early."""
     watched = select.poll()
     for fd in (0, *owners):
         watched.register(fd, select.POLLIN)

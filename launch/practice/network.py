@@ -1,4 +1,4 @@
-"""Network of a practice cluster: a switch, a link to each host, one to the machine."""
+"""Network of a local test cluster: a switch, a link to each host, one to the machine."""
 
 import ipaddress
 import json
@@ -13,25 +13,25 @@ from launch.practice.state import Cluster, Node
 from launch.remote import limits
 from launch.remote.errors import LaunchError
 
-# Private, and seldom used; more of them where a machine has a route to the first.
+# Private and rarely used; the later ones if the machine has a route to the first.
 _RANGES = ("10.213.0.0/16", "172.29.0.0/16", "192.168.0.0/16")
 _MASTER = 254
 _RATE = re.compile(r"[1-9][0-9]{0,3}[kmg]bit")
-# More hosts than this do not ask each other for hardware addresses but get them in advance: one
-# kernel keeps 1,024 answers for all namespaces, and 33 hosts that reach each other need as many.
+# More hosts get their hardware addresses in advance instead of by ARP: one kernel keeps 1,024
+# entries for all namespaces, and 33 hosts that reach each other need as many.
 _MOST_ASKING = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A host's link: whether it is up, and its limit, 0 for none."""
+    """Link of a host: whether it is up, and its limit (0: none)."""
 
     up: bool
     bits_per_second: int
 
 
 def run(*argv: str, text: str = "") -> str:
-    """What a short program prints, given a text; LaunchError with its last line where it fails."""
+    """Run a short program and return its output; LaunchError with its error if it fails."""
     try:
         done = subprocess.run(
             argv,
@@ -52,15 +52,15 @@ def run(*argv: str, text: str = "") -> str:
 
 
 def _within(pid: int, *argv: str, lines: Iterable[str] = ()) -> str:
-    """Runs ip or tc in the network namespace of a process."""
+    """Run ip or tc in the network namespace of a process."""
     text = "".join(f"{line}\n" for line in lines)
     return run("nsenter", f"--target={pid}", "--net", *argv, text=text)
 
 
 def claim(pid: int) -> tuple[str, ipaddress.IPv4Network]:
-    """Lays the machine's link to the switch to be in the namespace of a process: name, subnet.
+    """Create the machine's link into a process's namespace; return its name and its subnet.
 
-    The name stands for the subnet, and the kernel lets only one have it.
+    The name stands for the subnet, and the kernel allows it only once.
     """
     routes = json.loads(run("ip", "-4", "-json", "route", "show", "table", "all"))
     routed = [ipaddress.ip_network(route["dst"]) for route in routes if route["dst"] != "default"]
@@ -69,11 +69,13 @@ def claim(pid: int) -> tuple[str, ipaddress.IPv4Network]:
             link = f"mxs{int(subnet.network_address) >> 8 & 0xFFFF:04x}"
             if not any(subnet.overlaps(other) for other in routed) and _lay(link, subnet, pid):
                 return link, subnet
-    raise LaunchError(f"every subnet of {', '.join(_RANGES)} is routed here; none left to use")
+    raise LaunchError(
+        f"local test cluster: expected a free subnet of {', '.join(_RANGES)}, got none"
+    )
 
 
 def master(subnet: ipaddress.IPv4Network) -> str:
-    """The machine's address in a subnet."""
+    """Return the machine's address in a subnet."""
     return str(subnet[_MASTER])
 
 
@@ -90,7 +92,7 @@ def _lay(link: str, subnet: ipaddress.IPv4Network, pid: int) -> bool:
 
 
 def wire(pid: int, nodes: Iterable[Node]) -> None:
-    """Makes the switch in the namespace of a process, with a link to each host."""
+    """Create the switch in the namespace of a process, with a link to each host."""
     nodes = list(nodes)
     lines = ["link add dev switch type bridge", "link set dev switch up"]
     lines.append("link set dev uplink master switch up")
@@ -108,21 +110,23 @@ def wire(pid: int, nodes: Iterable[Node]) -> None:
 
 
 def _mac(node: Node) -> str:
-    """A host's hardware address, local to the cluster, made of its numeric one."""
+    """Return a host's locally administered hardware address, from its numeric one."""
     return ":".join(
         f"{byte:02x}" for byte in b"\x02\0" + ipaddress.IPv4Address(node.address).packed
     )
 
 
 def turn(cluster: Cluster, node: Node, to: str) -> None:
-    """Turns a host's link 'up' or 'down', at the switch: no host is notified."""
+    """Set a host's link 'up' or 'down' at the switch: no host is notified."""
     _within(cluster.pid, "ip", "link", "set", "dev", node.name, to)
 
 
 def limit(cluster: Cluster, nodes: Iterable[Node], rate: str) -> None:
-    """Limits links of hosts in both directions to a rate such as 200mbit; 'none': no limit."""
+    """Limit links of hosts in both directions to a rate such as 200mbit; 'none': no limit."""
     if rate != "none" and not _RATE.fullmatch(rate):
-        raise LaunchError(f"rate: expected such as 200mbit or 1gbit, or none, got {quoted(rate)}")
+        raise LaunchError(
+            f"rate: expected a limit such as 200mbit or 1gbit, or none, got {quoted(rate)}"
+        )
     kind = "noqueue" if rate == "none" else f"tbf rate {rate} burst 256k latency 20ms"
     for node in nodes:
         for pid, name in ((cluster.pid, node.name), (node.pid, "eth0")):
@@ -130,7 +134,7 @@ def limit(cluster: Cluster, nodes: Iterable[Node], rate: str) -> None:
 
 
 def links(cluster: Cluster) -> dict[str, Link]:
-    """The links at the switch, by the name of their host."""
+    """Return the links at the switch, by host name."""
     rates = {}
     for one in json.loads(_within(cluster.pid, "tc", "-json", "qdisc", "show")):
         rates[one["dev"]] = 8 * one["options"].get("rate", 0)  # tc prints bytes

@@ -1,4 +1,4 @@
-"""Start of a practice cluster: keys, the world, the network, and hosts that answer."""
+"""Start of a local test cluster: keys, namespaces, network, and sshd on each host."""
 
 import json
 import os
@@ -23,14 +23,14 @@ from launch.practice.state import KEYS, Cluster, Node, forget, runs, save, start
 from launch.remote import limits
 from launch.remote.errors import LaunchError
 
-# Programs that run a command as another user, by what /proc calls them.
+# Programs that run a command as another user, by their names in /proc.
 _BECOME = ("sudo\n", "su\n", "doas\n")
 
 
 def owner_of_terminal() -> int | None:
-    """The leader of the session in which a command was typed; None where that is the command.
+    """Return the leader of the session in which a command was typed; None if it is the command.
 
-    sudo may give its command a session that ends with it: then of the one that sudo was typed in.
+    sudo may give its command a session that ends with it; then it is the session of sudo.
     """
     leader = os.getsid(0)
     while started(leader) and Path(f"/proc/{leader}/comm").read_text() in _BECOME:
@@ -49,17 +49,17 @@ _NETWORK = b"link add dev switch type bridge\nlink add dev x0 type veth peer nam
 
 
 def _program(name: str) -> str:
-    """The path of a program, '' where there is none."""
+    """Return the path of a program, '' if there is none."""
     return shutil.which(name, path=environment()["PATH"]) or ""
 
 
 def missing() -> str:
-    """What keeps this user on this machine from having a practice cluster; '' for nothing."""
+    """Return why this user cannot start a local test cluster on this machine; '' if possible."""
     if os.geteuid() != 0:
-        return "a practice cluster needs root: try with sudo"
+        return "local test cluster: expected root. Run the command with sudo"
     lacking = [package for package, names in _PACKAGES.items() if not all(map(_program, names))]
     if lacking:
-        return f"a practice cluster needs: apt-get install {' '.join(lacking)}"
+        return f"local test cluster: programs are missing. Run: apt-get install {' '.join(lacking)}"
     try:
         done = subprocess.run(
             [*APART, "ip", "-batch", "-"],
@@ -71,10 +71,10 @@ def missing() -> str:
         )
     except subprocess.TimeoutExpired:
         seconds = limits.COMMAND_SECONDS
-        return f"a practice cluster needs namespaces: unshare did not end within {seconds} s"
+        return f"local test cluster: expected namespaces; unshare did not end within {seconds} s"
     if done.returncode:
         line = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        return f"a practice cluster needs namespaces, bridges and veth of the kernel: {line}"
+        return f"local test cluster: expected namespaces, bridges and veth in the kernel: {line}"
     return ""
 
 
@@ -83,7 +83,7 @@ World = subprocess.Popen[bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRequest:
-    """What a cluster is to be; owner is a pid, 0 for none, and home the size of each /home."""
+    """Request for a cluster; `owner` is a pid (0: none), `home` the size of each /home."""
 
     folder: Path
     names: tuple[str, ...]
@@ -93,20 +93,20 @@ class ClusterRequest:
 
     @property
     def seconds(self) -> float:
-        """How long its start may take."""
+        """Time limit of the start."""
         return limits.PRACTICE_START_SECONDS + limits.PRACTICE_HOST_SECONDS * len(self.names)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """A key pair as ssh-keygen writes it."""
+    """Key pair as ssh-keygen writes it."""
 
     private: str
     public: str
 
 
 def start(wanted: ClusterRequest, check: Callable[[Cluster], None]) -> Cluster:
-    """Starts a cluster that passes a check, and leaves nothing of one that does not."""
+    """Start a cluster that passes `check`; remove one that does not."""
     deadline = time.monotonic() + wanted.seconds
     mounts = asdict(mount_plan(wanted.home))
     client, *host_keys = _keys(1 + len(wanted.names), wanted.folder)
@@ -147,7 +147,7 @@ def _keys(count: int, within: Path) -> list[Key]:
 
 @contextmanager
 def _world(wanted: ClusterRequest) -> Iterator[World]:
-    """The world's process, detached; it ends with this context unless told to stay."""
+    """Start the detached world process; it ends with this context unless it receives stay."""
     words = ["setsid", "--fork", *APART, sys.executable, "-S", "-m", "launch.practice.namespaces"]
     try:
         owners = [os.pidfd_open(wanted.owner)] if wanted.owner else []  # readable once it has ended
@@ -175,7 +175,7 @@ def _world(wanted: ClusterRequest) -> Iterator[World]:
 def _populate(
     wanted: ClusterRequest, world: World, hosts: list[dict[str, Any]], deadline: float
 ) -> Cluster:
-    """Has the world start its hosts, and connects them."""
+    """Let the world start its hosts, and connect them."""
     outer = _receive(wanted, world, deadline)["outer"]
     link, subnet = network.claim(outer)
     addresses = {name: str(subnet[number]) for number, name in enumerate(wanted.names, 1)}
@@ -200,17 +200,17 @@ def _populate(
 
 def _send(world: World, line: str) -> None:
     assert world.stdin is not None
-    with suppress(BrokenPipeError):  # what ended it is in its log, which `_receive` reads
+    with suppress(BrokenPipeError):  # its log has the cause, which `_receive` reads
         world.stdin.write(f"{line}\n".encode())
 
 
 def _receive(wanted: ClusterRequest, world: World, deadline: float) -> dict[str, Any]:
-    """The next message of the world, or of a host in it."""
+    """Return the next message of the world, or of a host in it."""
     assert world.stdout is not None
     ready, _, _ = select.select([world.stdout], [], [], max(0.0, deadline - time.monotonic()))
     line = world.stdout.readline() if ready else b""
     if not line:
-        why = f"nothing heard within {wanted.seconds:.0f} s"
+        why = f"no message within {wanted.seconds:.0f} s"
         for log in (wanted.folder / f"{name}.log" for name in reversed(("world", *wanted.names))):
             text = log.read_text(errors="replace").strip() if log.exists() else ""
             why = f"{text.splitlines()[-1]} ({log.name})" if text else why
@@ -224,8 +224,8 @@ def _await_sshd(cluster: Cluster, deadline: float) -> None:
         while not _greets(node.address):
             log = cluster.folder / f"{node.name}.log"
             if not runs(node) or time.monotonic() > deadline:
-                lines = (log.read_text(errors="replace").strip() or "nothing said").splitlines()
-                raise LaunchError(f"{node.name}: no sshd answers: {lines[-1]} ({log})")
+                lines = (log.read_text(errors="replace").strip() or "empty log").splitlines()
+                raise LaunchError(f"{node.name}: sshd does not answer: {lines[-1]} ({log})")
             time.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""State of a practice cluster: what its folder holds, and whether it still runs."""
+"""State of a local test cluster: the files of its folder, and whether it still runs."""
 
 import fcntl
 import json
@@ -19,17 +19,17 @@ _STATE, _HOSTFILE, _CONFIG, _KNOWN, _KEY = (
     "known_hosts",
     "id_ed25519",
 )
-# The state first and away last: it says that the folder is a practice cluster's.
+# The state is written first and removed last: it marks the folder of a cluster.
 _ALL = (_STATE, _HOSTFILE, _CONFIG, _KNOWN, _KEY)
-# Where the keys of hosts are made; it is there while a cluster starts.
+# Folder for the hosts' keys during the start of a cluster.
 KEYS = ".practice-keys"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A practice host: its numeric address, and its first process as the machine counts it.
+    """Host of a local test cluster: its numeric address, and its first process.
 
-    started says when that process did, in clock ticks since the machine did: a pid comes again.
+    started   when that process started, in clock ticks since boot, because pids are reused
     """
 
     name: str
@@ -40,11 +40,11 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """A running practice cluster.
+    """A running local test cluster.
 
-    pid, started  the process that everything in it ends with
+    pid, started  the process that the cluster ends with
     link          the machine's network interface to it
-    address       of the machine, as the hosts reach it
+    address       the machine's address for the hosts
     """
 
     folder: Path
@@ -56,17 +56,17 @@ class Cluster:
 
     @property
     def hostfile(self) -> Path:
-        """Lines 'node01 slots=2'."""
+        """Hosts file, with lines such as 'node01 slots=2'."""
         return self.folder / _HOSTFILE
 
     @property
     def ssh_config(self) -> Path:
-        """For `ssh -F`: how each host is reached, with which key, and which key it has."""
+        """SSH configuration for `ssh -F`: address, key and host key of each host."""
         return self.folder / _CONFIG
 
 
 def started(pid: int) -> int:
-    """When a process started, in clock ticks since the machine did; 0 for one that has ended."""
+    """Return a process's start in clock ticks since boot; 0 if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -76,33 +76,36 @@ def started(pid: int) -> int:
 
 
 def runs(one: Cluster | Node) -> bool:
-    """Whether the first process is still the one that it was."""
+    """Return whether the first process still runs."""
     return started(one.pid) == one.started
 
 
 @contextmanager
 def room(folder: Path) -> Iterator[None]:
-    """Holds the folder, made where there is none, and empties it of a cluster that has ended.
+    """Create and lock the folder, and remove an ended cluster from it.
 
-    Raises LaunchError where one runs or starts, where files are in the way, and for what cannot be
-    written in the block.
+    Raises LaunchError if a cluster runs or starts there, other files are in it, or the block
+    cannot write.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise LaunchError(f"{folder}: no folder can be there: {error.strerror}") from error
+        raise LaunchError(f"{folder}: cannot be created ({error.strerror})") from error
     held = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LaunchError(f"{folder}: another practice.up is at work there") from None
+            raise LaunchError(
+                f"{folder}: another practice.up uses this folder. Wait for it, or use another --dir"
+            ) from None
         _clear(folder)
         yield
     except (OSError, DataError) as error:
         why = getattr(error, "strerror", None) or error
         raise LaunchError(
-            f"{folder}: no cluster can be started ({why}); make room, or name another --dir"
+            f"{folder}: the cluster cannot be started ({why}). Free disk space, or name another "
+            f"folder with --dir"
         ) from error
     finally:
         os.close(held)
@@ -112,18 +115,20 @@ def _clear(folder: Path) -> None:
     cluster = read(folder)
     if cluster and runs(cluster):
         raise LaunchError(
-            f"{folder}: a practice cluster of {len(cluster.nodes)} hosts runs already; "
-            "end it with practice.down, or name another --dir"
+            f"{folder}: a local test cluster of {len(cluster.nodes)} hosts already runs. "
+            "End it with 'fab practice.down', or name another folder with --dir"
         )
     if cluster:
         forget(folder)
     for name in _ALL:
         if (folder / name).exists():
-            raise LaunchError(f"{folder / name}: is no practice cluster's; name another --dir")
+            raise LaunchError(
+                f"{folder / name}: not of a local test cluster. Name another folder with --dir"
+            )
 
 
 def save(cluster: Cluster, slots: int, host_keys: dict[str, str], client_key: str) -> None:
-    """Writes everything that is needed to use a cluster; keys are text as ssh-keygen writes it."""
+    """Write the files to use a cluster; keys are texts of ssh-keygen."""
     folder = cluster.folder
     state = json.dumps(asdict(cluster) | {"folder": str(folder)}, indent=1)
     write_text(folder / _STATE, state)
@@ -148,7 +153,7 @@ def _config(folder: Path, node: Node) -> str:
 
 
 def read(folder: Path) -> Cluster | None:
-    """The cluster of a folder, running or not; None where there is none."""
+    """Return the cluster of a folder, running or not; None if there is none."""
     path = folder / _STATE
     try:
         values = json.loads(path.read_text())
@@ -157,10 +162,12 @@ def read(folder: Path) -> Cluster | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LaunchError(f"{path}: not what practice.up writes ({error}); remove it") from error
+        raise LaunchError(
+            f"{path}: expected a state that practice.up wrote ({error}). Remove it"
+        ) from error
 
 
 def forget(folder: Path) -> None:
-    """Removes what was needed to use a cluster; its logs stay."""
+    """Remove the files to use a cluster; its logs stay."""
     for name in (KEYS, *reversed(_ALL)):
         remove(folder / name)

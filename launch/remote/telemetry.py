@@ -1,4 +1,4 @@
-"""What the machine of an agent counts, so that the work of others beside a job can be found."""
+"""Counters of an agent's machine, by which interference with a job is detected."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -16,12 +16,12 @@ from launch.remote.processes import Lines, descendants
 POWERCAP = Path("/sys/class/powercap")
 # As in facts.py, which an agent does not need.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_NONE = "no RAPL there, as on virtual machines"
-_DENIED = "RAPL may be read by root alone there (permission denied)"
+_NONE = "no RAPL counters; common on VMs"
+_DENIED = "only root can read the RAPL counters (permission denied)"
 
 
 class Rapl:
-    """Joules of the processors and, where it has a counter, of the memory since the first read."""
+    """Energy of the processors, and of the memory if it has a counter, since the first read."""
 
     def __init__(self, folder: Path = POWERCAP) -> None:
         self._folder = folder
@@ -30,7 +30,7 @@ class Rapl:
         self._microjoules = 0
 
     def read(self) -> float | str:
-        """The joules, or why they are not known."""
+        """Return the joules, or why they are not available."""
         try:
             self._zones = self._zones or list(zones(self._folder))
             now = {zone: _whole(zone / "energy_uj") for zone in self._zones}
@@ -46,9 +46,9 @@ class Rapl:
 
 
 def zones(folder: Path) -> Iterator[Path]:
-    """The folders of what is to be added up: each package, and memory, which no package holds.
+    """Yield the folders to add up: each package, and the memory, which is in no package.
 
-    What else there is, is part of a package (core, uncore) or holds them all (psys).
+    Other zones are parts of a package (core, uncore) or contain all of them (psys).
     """
     for zone in sorted(folder.glob("intel-rapl:*")):
         name = _counter_text(zone / "name")
@@ -57,7 +57,7 @@ def zones(folder: Path) -> Iterator[Path]:
 
 
 def used(before: Mapping[Path, int], now: Mapping[Path, int], ranges: Mapping[Path, int]) -> int:
-    """Microjoules between two reads; a counter that fell has passed its range and begun again."""
+    """Return the microjoules between two reads; a smaller count means that it wrapped around."""
     return sum(
         count - before[zone] + (ranges[zone] if count < before[zone] else 0)
         for zone, count in now.items()
@@ -65,14 +65,14 @@ def used(before: Mapping[Path, int], now: Mapping[Path, int], ranges: Mapping[Pa
 
 
 class Power:
-    """Joules of something whose watts are measured now and then: trapezia between these."""
+    """Energy by the trapezoidal rule, from power that is measured from time to time."""
 
     def __init__(self) -> None:
         self._at = self._watts = 0.0
         self._joules: float | None = None
 
     def add(self, at: float, watts: float) -> None:
-        """Takes the watts of a time; the same time again changes nothing."""
+        """Add the watts at a time; the same time again changes nothing."""
         if self._joules is None:
             self._joules = 0.0
         elif at > self._at:
@@ -80,12 +80,12 @@ class Power:
         self._at, self._watts = at, watts
 
     def joules(self, now: float) -> float:
-        """Since the first time, as if the last watts held until now."""
+        """Return the joules since the first time, with the last power until now."""
         return (self._joules or 0.0) + max(0.0, now - self._at) * self._watts
 
 
 def watts(lines: Sequence[str]) -> float | None:
-    """Of all GPUs, by lines of index, utilization.gpu and power.draw; None where one has none."""
+    """Return the power of all GPUs, by lines of index, load and power; None if one has none."""
     try:
         return sum(float(line.split(",")[2]) for line in lines) if lines else None
     except (IndexError, ValueError):
@@ -97,7 +97,7 @@ def _whole(path: Path) -> int:
 
 
 def _counter_text(path: Path) -> str:
-    """What a file of the kernel holds; never waits for someone to write it."""
+    """Read a file of the kernel without blocking."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         return os.read(file, 256).decode("ascii").strip()
@@ -106,13 +106,13 @@ def _counter_text(path: Path) -> str:
 
 
 _EVERY_SECONDS = 5.0
-# An older answer says nothing of the power now.
+# An older answer does not show the current power.
 _STALE_SECONDS = 3 * _EVERY_SECONDS
 _FORMAT = "--format=csv,noheader,nounits"
 
 
 class Gpus:
-    """How busy the GPUs are, what they use and which programs are on them, by the last answer."""
+    """Load, power and programs of the GPUs, by the last answer of nvidia-smi."""
 
     def __init__(self) -> None:
         self.use = _Query("--query-gpu=index,utilization.gpu,power.draw")
@@ -120,23 +120,23 @@ class Gpus:
         self._programs = _Query("--query-compute-apps=pid")
 
     def busy(self, now: float) -> dict[str, float]:
-        """The share of time that each GPU was busy, by its index."""
+        """Return the share of time that each GPU was busy, by its index."""
         return dict(filter(None, map(_busy, self.use.lines(now))))
 
     def energy(self, now: float) -> float | str:
-        """Joules of all of them since their power was first known, or why it is not known."""
+        """Return the joules of all GPUs since the first answer, or why not available."""
         if not self.use.answer or now - self.use.at > _STALE_SECONDS:
             return self.use.silence
         all_watts = watts(self.use.answer)
         if all_watts is None:
-            return "nvidia-smi tells no power of some GPU there"
+            return "nvidia-smi reports no power for a GPU"
         self._power.add(self.use.at, all_watts)
         return self._power.joules(now)
 
     def others(self, now: float) -> list[int]:
-        """The pids of programs on the GPUs that this process has not started.
+        """Return the pids of programs on the GPUs that this process has not started.
 
-        In a container the driver may list pids of the machine: those are not known here.
+        In a container the driver may list pids of the machine, which do not exist in it.
         """
         pids = {int(line) for line in self._programs.lines(now) if line.isdigit()}
         if not pids:
@@ -146,12 +146,12 @@ class Gpus:
 
 
 class _Query:
-    """Asks nvidia-smi now and then, and never waits for the answer: it comes with a later beat."""
+    """Periodic query of nvidia-smi that never waits: the answer comes with a later heartbeat."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._program = shutil.which("nvidia-smi")
-        self.silence = "nvidia-smi told nothing there" if self._program else "no nvidia-smi there"
+        self.silence = "no answer from nvidia-smi" if self._program else "no nvidia-smi"
         self.query: subprocess.Popen[bytes] | None = None
         self._output: Lines | None = None
         self._asked = -math.inf
@@ -160,7 +160,7 @@ class _Query:
         self.at = 0.0
 
     def lines(self, now: float) -> list[str]:
-        """The lines of its last answer."""
+        """Return the lines of its last answer."""
         if self.query is not None:
             self._read(now)
         elif self._program is not None and now - self._asked >= _EVERY_SECONDS:
@@ -192,13 +192,13 @@ class _Query:
             self.answer, self.at = self._read_lines, self._asked
             self.query.stdout.close()
             self.query = None
-        elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not asked again
+        elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not queried again
             self.query.kill()
             self._program, self.answer, self._read_lines = None, [], []
 
 
 def _busy(line: str) -> tuple[str, float] | None:
-    """('0', 0.97) of '0, 97, 61.2'; None for '0, [N/A], 61.2', as with MIG."""
+    """Parse '0, 97, 61.2' as ('0', 0.97); None for '0, [N/A], 61.2', as with MIG."""
     index, _, rest = line.partition(",")
     try:
         return index.strip(), float(rest.partition(",")[0]) / 100
@@ -206,14 +206,14 @@ def _busy(line: str) -> tuple[str, float] | None:
         return None
 
 
-# Clocks are asked for seldom and of few cores: a kernel may take 10 ms to find one out.
+# Clocks are read rarely and for few cores: a kernel may take 10 ms for one.
 _SLOW_SECONDS, _MOST_CORES = 5.0, 4
 _CPUS = Path("/sys/devices/system/cpu")
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 class Counters:
-    """The counters of this machine since it started; launch/job/interference.py explains them."""
+    """Counters of this machine since boot; launch/job/interference.py explains them."""
 
     def __init__(self) -> None:
         self._slow_at = -math.inf
@@ -221,7 +221,7 @@ class Counters:
         self._rapl = Rapl()
 
     def read(self, now: float, children_seconds: float, cores: set[int]) -> dict[str, Any]:
-        """The counters now; children have used so many processor seconds, on these cores."""
+        """Return the counters now; `children_seconds` are the children's processor seconds."""
         if now - self._slow_at >= _SLOW_SECONDS:
             self._slow_at = now
             clocks = [
@@ -234,7 +234,7 @@ class Counters:
                 "clock": max(clocks, default=0) / 1e6,
                 "throttled": sum(map(_number, counts)),
             }
-        # The agent's own time, and that of what it started and has ended.
+        # The agent's own time, and that of its ended children.
         used = [resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return {
             **self._slow,
@@ -246,7 +246,7 @@ class Counters:
 
 
 def processors(stat: str) -> dict[str, float]:
-    """How many there are, and the seconds they were busy and stolen: /proc/stat, proc(5)."""
+    """Return the number of processors, busy and stolen seconds: /proc/stat, proc(5)."""
     lines = [line.split() for line in stat.splitlines() if line.startswith("cpu")]
     total = [int(word) for word in lines[0][1:9]] if lines else [0] * 8
     user, nice, system, _, _, irq, softirq, stolen = total
@@ -255,7 +255,7 @@ def processors(stat: str) -> dict[str, float]:
 
 
 def swapped(vmstat: str) -> int:
-    """Bytes to and from swap: /proc/vmstat."""
+    """Return the bytes to and from swap: /proc/vmstat."""
     words = [line.split() for line in vmstat.splitlines() if line.startswith("pswp")]
     return sum(int(count) for _, count in words) * _PAGE_BYTES
 
@@ -268,6 +268,6 @@ def _text(path: Path) -> str:
 
 
 def _number(path: Path) -> int:
-    """What a file of the kernel holds; 0 where it does not tell."""
+    """Read a number from a file of the kernel; 0 if not available."""
     text = _text(path).strip()
     return int(text) if text.isdigit() else 0

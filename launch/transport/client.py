@@ -1,4 +1,4 @@
-"""Client of a program on a host: requests with answers, streams of messages; hosts in parallel."""
+"""Client of a program on a host: requests, message streams, and hosts in parallel."""
 
 import json
 import queue
@@ -17,7 +17,7 @@ from launch.transport.line import Line, Starter
 from launch.transport.protocol import MOST_LINE, RECEIVER, Noise, parse_answer, parse_message
 
 AT_ONCE = 8
-# The threads mostly wait. Hosts beyond this number take turns.
+# The threads mostly wait; more hosts take turns.
 _MOST_THREADS = 2048
 One = TypeVar("One")
 Result = TypeVar("Result")
@@ -26,10 +26,10 @@ Result = TypeVar("Result")
 def as_completed(
     act: Callable[[One], Result], items: Iterable[One], at_once: int = AT_ONCE
 ) -> Iterator[tuple[int, Result]]:
-    """The place of each item and what `act` returns for it, as they end.
+    """Run `act` on items in parallel; yield the index and the result of each as it ends.
 
-    An exception is raised as it comes, an interrupt at once: whoever called closes what the threads
-    wait for. No thread keeps the process from its end, as those of an executor would.
+    Exceptions are raised as they come, an interrupt at once; the caller closes what the threads
+    wait for. Unlike an executor's, these threads do not delay the end of the process.
     """
     work = list(items)
     todo = iter(enumerate(work))
@@ -45,7 +45,7 @@ def as_completed(
             place, item = found
             try:
                 done.put((place, act(item)))
-            except BaseException as error:  # noqa: BLE001 - raised by who waits
+            except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
                 done.put(error)
 
     try:
@@ -63,13 +63,13 @@ def as_completed(
 def map_hosts(
     act: Callable[[One], Result], items: Iterable[One], at_once: int = AT_ONCE
 ) -> list[Result]:
-    """What `act` returns for each item, in their order; as `as_completed`."""
+    """Return what `act` returns for each item, in order; see `as_completed`."""
     found = dict(as_completed(act, items, at_once))
     return [found[place] for place in range(len(found))]
 
 
 def catch_errors(act: Callable[[One], Result]) -> Callable[[One], Result | LaunchError]:
-    """As `act`, which then returns a LaunchError: one host that fails ends no other."""
+    """Make `act` return its LaunchError, so that one failed host ends no other."""
 
     def caught(item: One) -> Result | LaunchError:
         try:
@@ -85,16 +85,16 @@ _TURN_SECONDS = 0.01
 
 
 class Flow:
-    """Bytes of one sender's messages. One thread reads them, another takes them.
+    """Flow control of one sender: bytes that one thread reads and another takes.
 
-    The sender itself then waits too, as its line holds no more.
+    With too many unread bytes the sender waits, too, because its connection is full.
     """
 
     def __init__(self, most: int = MOST_UNREAD) -> None:
         self._most, self._read, self._taken = most, 0, 0
 
     def read(self, size: int, over: threading.Event) -> bool:
-        """Waits for room for one more message; False if there is none before it is over."""
+        """Wait for room for one more message; return False if `over` comes first."""
         while self._read - self._taken > self._most:
             if over.is_set():
                 return False
@@ -103,16 +103,17 @@ class Flow:
         return True
 
     def take(self, size: int) -> None:
-        """A message was taken."""
+        """Count a taken message."""
         self._taken += size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """A message of a program on a host; `say` is 'lost' once, when its line is gone.
+    """Message of a program on a host; `say` is 'lost' once, when its connection is lost.
 
-    at     when it was read: what was read before is known when it is taken
-    size   bytes; flow: the sender's, which waits while too much is not `taken`
+    at     when it was read, by the monotonic clock
+    size   bytes of the message
+    flow   flow control of the sender, which waits while too much is not `taken`
     """
 
     host: Host
@@ -123,18 +124,18 @@ class Message:
     flow: Flow | None = None
 
     def taken(self) -> None:
-        """Makes room for what the host says next."""
+        """Make room for the next messages of the host."""
         if self.flow is not None:
             self.flow.take(self.size)
 
 
 _AHEAD = 2
-_AGAIN = "run it again, it goes on where it stopped"
-# A host's answer about one file is not longer.
+_AGAIN = "Run the same command again to resume"
+# Upper limit of a host's answer about one file.
 _FILE_BYTES = 64
-# Answers to earlier requests that came too late.
+# Upper limit of late answers to earlier requests.
 _MOST_LATE = 100
-# These programs end when their controller is silent.
+# These programs end if their controller is silent.
 _BEATING = ("agent", "receiver")
 Inbox = queue.SimpleQueue[Message]
 Parsed = tuple[str, dict[str, Any]]
@@ -142,11 +143,11 @@ Parser = Callable[[bytes], Parsed | None]
 
 
 class RemoteProgram:
-    """A program on a host, started over a line; `close` ends it.
+    """Program on a host, started over its connection; `close` ends it.
 
     One thread reads its messages into an inbox and another writes to it, so that no caller waits
-    for a host that is stuck. A program that breaks the protocol is lost: nothing more is read. Its
-    messages are taken by `request`, by `stream`, or by the owner of the inbox.
+    for a stuck host. A program that breaks the protocol is lost: nothing more is read. `request`,
+    `stream` or the owner of the inbox take its messages.
     """
 
     def __init__(  # noqa: PLR0913 - the last three are for one kind of program each
@@ -159,7 +160,7 @@ class RemoteProgram:
         inbox: Inbox | None = None,
         files: int = 0,
     ) -> None:
-        """`files` is how many files a receiver is asked about."""
+        """Start the program; `files` is the number of files in a receiver's requests."""
         self.host, self.flow = host, Flow()
         self.violation = ""  # of the protocol: what was expected, and the message instead
         self._streams = program == "receiver"
@@ -180,9 +181,9 @@ class RemoteProgram:
             thread.start()
 
     def send(self, message: dict[str, Any], data: bytes = b"") -> None:
-        """Sends a message and the bytes that belong to it; a line that is gone takes them silently.
+        """Send a message and its bytes; a closed connection ignores them.
 
-        Raises LaunchError where a receiver has failed, is silent or is gone.
+        Raises LaunchError if a receiver has failed, is silent or is lost.
         """
         whole = json.dumps(message).encode() + b"\n" + data
         while True:
@@ -193,10 +194,10 @@ class RemoteProgram:
             self._check_silence()
 
     def request(self, message: dict[str, Any], seconds: float, *expected: str) -> dict[str, Any]:
-        """The answer to a message, of one of the kinds expected, with its kind as `say`.
+        """Send a message and return its answer, of an expected kind, with its kind as `say`.
 
-        Raises LaunchError if the program breaks or ends, breaks the protocol, or the time is over
-        before it. A late answer to an earlier request is skipped.
+        Raises LaunchError if the program fails, ends or breaks the protocol, or does not answer
+        within `seconds`. A late answer to an earlier request is skipped.
         """
         self._requests += 1
         self.send({**message, "n": self._requests})
@@ -205,8 +206,8 @@ class RemoteProgram:
             answer = self._take(max(0.0, deadline - time.monotonic()))
             if answer is None:
                 raise LaunchError(
-                    f"{self.host.name}: no answer within {seconds:.0f} s to {message['do']!r}; is "
-                    f"the host overloaded, or its disk or a file system of it stuck?"
+                    f"{self.host.name}: no answer within {seconds:.0f} s to {message['do']!r}. "
+                    f"Check whether the host is overloaded, or its disk or a file system hangs"
                 )
             if answer.values["n"] != self._requests:
                 continue
@@ -216,12 +217,12 @@ class RemoteProgram:
             if answer.say not in expected:
                 raise self.protocol_error(f"expected {' or '.join(expected)}, got {answer.say}")
             return {"say": answer.say, **values}
-        raise self.protocol_error("it answers what was not asked")
+        raise self.protocol_error("expected one answer, got answers to other requests")
 
     def stream(self, say: str) -> Iterator[Parsed]:
-        """Kinds and fields of messages as they come, beats too; the last of them of this kind.
+        """Yield kinds and fields of messages, heartbeats too; the last one is of kind `say`.
 
-        Raises LaunchError where the program has failed, is silent or is gone.
+        Raises LaunchError if the program has failed, is silent or is lost.
         """
         while True:
             message = self._take(limits.BEAT_SECONDS)
@@ -235,10 +236,10 @@ class RemoteProgram:
                 return
 
     def close(self, seconds: float | None = None) -> None:
-        """Closes the line, which ends the program, and waits so long for it to go.
+        """Close the connection, which ends the program, and wait `seconds` for its end.
 
-        With 0 it waits for nothing, and ends the connection to another host. A line that is stuck
-        is left to its threads.
+        With 0 it does not wait, and closes the connection to another host. A stuck connection is
+        left to its threads.
         """
         seconds = limits.CLOSE_SECONDS if seconds is None else seconds
         self._closed.set()
@@ -251,16 +252,16 @@ class RemoteProgram:
             thread.join(min(seconds, 1.0))
 
     def abandon(self) -> None:
-        """Ends the program, on another host with the connection, and does not wait for it."""
+        """End the program without waiting; on another host by closing the connection."""
         self.close(limits.ABANDON_SECONDS if self.host.login is None else 0.0)
 
     def protocol_error(self, why: str) -> LaunchError:
-        """The error for a program that broke the protocol."""
+        """Return the error for a program that broke the protocol."""
         name = "receiver" if self._streams else "probe"
-        return LaunchError(f"{self.host.name}: its {name} broke the protocol: {why}")
+        return LaunchError(f"{self.host.name}: the {name} broke the protocol: {why}")
 
     def _take(self, seconds: float) -> Message | None:
-        """The next message; LaunchError where it is the last."""
+        """Return the next message or None; LaunchError if it is the last."""
         try:
             message = self._inbox.get(timeout=seconds)
         except queue.Empty:
@@ -270,19 +271,19 @@ class RemoteProgram:
         if message.say == "lost" and self.violation:
             raise self.protocol_error(self.violation)
         if message.say == "lost" and self._streams:
-            why = why or "the program there ended, or the line was cut"
-            raise LaunchError(f"{self.host.name}: {why}; {_AGAIN}")
+            why = why or "the receiver ended, or the connection was lost"
+            raise LaunchError(f"{self.host.name}: {why}. {_AGAIN}")
         if message.say == "lost":
-            why = why or "the connection is gone"
-            raise LaunchError(f"{self.host.name}: its probe ended: {why}")
+            why = why or "the connection was lost"
+            raise LaunchError(f"{self.host.name}: the probe ended: {why}")
         if message.say == "failed" and self._streams:
             raise LaunchError(f"{self.host.name}: {why}")
         return message
 
     def _check_silence(self) -> None:
         if self._streams and time.monotonic() - self._last_read > limits.STREAM_SILENCE_SECONDS:
-            why = f"said nothing for {limits.STREAM_SILENCE_SECONDS:.0f} s"
-            raise LaunchError(f"{self.host.name}: {why}; {_AGAIN}")
+            why = f"no message for {limits.STREAM_SILENCE_SECONDS:.0f} s"
+            raise LaunchError(f"{self.host.name}: {why}. {_AGAIN}")
 
     def _write(self) -> None:
         while not self._closed.is_set():

@@ -1,4 +1,4 @@
-"""Transport: a program of ours on a host, its source sent over the line that it is reached by."""
+"""Connection to a program on a host; its source is sent over the connection itself."""
 
 import contextlib
 import json
@@ -16,14 +16,13 @@ from launch.hosts import ROOT, Host
 from launch.remote.code_hash import closure
 from launch.remote.errors import ProtocolError
 
-# What a host is asked to run: one line without quotes of its own, whatever the shell there.
+# The command that a host runs: one line without double quotes, for every shell.
 LOADER = "exec(__import__('sys').stdin.buffer.raw.readline())"
-# Isolated: a start-up file's PYTHONHOME or PYTHONPATH, or a json.py in the home, is not for it.
-# Without site: nothing that is installed there is needed, and looking for it takes time.
+# Isolated: PYTHONHOME or PYTHONPATH of a start-up file, or a json.py in the home, do not affect it.
+# Without site: it needs no installed package, and the search takes time.
 FLAGS = ("-I", "-S", "-u")
-# Reads length and sources from the line itself: nothing has to be installed there. The mark comes
-# after all that a shell's start-up files print; it is turned round here, for such a file may print
-# its own input.
+# Reads length and sources from the connection: the host needs no installation. The mark follows all
+# output of a shell's start-up files; it is reversed here, because such a file may print its input.
 _BOOT = (
     "import json, os, sys, types; s = sys.stdin.buffer.raw; n = b''\n"
     "while not n.endswith(b'\\n'): n += s.read(1) or sys.exit(1)\n"
@@ -35,56 +34,56 @@ _BOOT = (
     "    exec(compile(source, 'mxscale ' + name, 'exec'), m.__dict__)\n"
     "m.main()"
 )
-# What a login shell reads before it runs a program of ours.
+# Files that a login shell reads before it runs a program.
 STARTUP = "~/.bashrc for bash, ~/.zshenv for zsh, or ~/.ssh/rc"
 _PIECE_BYTES = 1 << 16
 
 
 class Line(Protocol):
-    """An open line to a program on a host: its stdin and its stdout."""
+    """Open connection to the stdin and the stdout of a program on a host."""
 
     def write(self, data: bytes) -> None:
-        """Sends bytes; a line that is gone takes them silently."""
+        """Send bytes; a closed connection ignores them."""
 
     def lines(self, most: int) -> Iterator[bytes]:
-        """What the program says after its mark, until it ends or the line is gone.
+        """Yield the program's lines after its mark, until it ends or the connection is lost.
 
-        ProtocolError for a line of more than so many bytes.
+        ProtocolError for a line of more than `most` bytes.
         """
 
     def close(self, seconds: float) -> None:
-        """Closes the program's stdin and waits so long for it to go; then leaves or ends it."""
+        """Close the program's stdin and wait `seconds` for its end; then leave or kill it."""
 
     def last_words(self) -> str:
-        """What it last wrote to stderr, or why the line is gone."""
+        """Return its last line on stderr, or why the connection was lost."""
 
 
-# Starts a program of launch/remote, by the name of its module, on a host.
+# Function that starts a program of launch/remote, by its module name, on a host.
 Starter = Callable[[Host, str], Line]
 
 
 def new_mark() -> bytes:
-    """A line that a program of ours begins with, and nothing else prints."""
+    """Return a random first line by which a program is recognized."""
     return f"mxscale {secrets.token_hex(8)}".encode()
 
 
 @cache
 def _modules(program: str) -> bytes:
-    """The modules of launch/remote that a program imports, each after those it imports itself."""
+    """Return the modules of launch/remote that a program imports, each after its own imports."""
     modules = closure(ROOT, (f"launch.remote.{program}",))
     return json.dumps([[name, module.text.decode()] for name, module in modules.items()]).encode()
 
 
 def sources(program: str, mark: bytes = b"") -> bytes:
-    """What a started loader reads first: a program of launch/remote and what it imports."""
+    """Return the input of a loader: a program of launch/remote with its imports."""
     data = _modules(program)
     return b"exec(%r)\n%d\n" % (_BOOT % mark[::-1].decode(), len(data)) + data
 
 
 def split(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
-    """The whole lines of what comes in pieces; ProtocolError for one of more than so many bytes.
+    """Split pieces into complete lines; ProtocolError for one of more than `most` bytes.
 
-    What follows the last line end was torn, as by a signal.
+    An incomplete last line is dropped.
     """
     held: list[bytes] = []
     size = 0
@@ -101,10 +100,10 @@ def split(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
 
 
 class LocalLine:
-    """A program on this machine, over two pipes."""
+    """Connection to a program on this machine, over two pipes."""
 
     def __init__(self, program: str) -> None:
-        # Its own session: Ctrl-C in the terminal reaches the master, which then closes the line.
+        # Its own session: Ctrl-C reaches the controller, which then closes the connection.
         self._program = subprocess.Popen(
             [sys.executable, *FLAGS, "-c", LOADER],
             stdin=subprocess.PIPE,
@@ -119,13 +118,13 @@ class LocalLine:
         self.write(sources(program, self._mark))
 
     def write(self, data: bytes) -> None:
-        """Sends bytes."""
+        """Send bytes."""
         with self._lock, contextlib.suppress(BrokenPipeError, ValueError):
             self._stdin.write(data)
             self._stdin.flush()
 
     def lines(self, most: int) -> Iterator[bytes]:
-        """What the program says; to be read to its end, which closes the pipe."""
+        """Yield the program's lines; read them to the end, which closes the pipe."""
         with self._stdout:
             lines = split(iter(lambda: os.read(self._stdout.fileno(), _PIECE_BYTES), b""), most)
             while next(lines, self._mark) != self._mark:
@@ -133,8 +132,8 @@ class LocalLine:
             yield from lines
 
     def close(self, seconds: float) -> None:
-        """Closes stdin and waits; a program that does not go is killed."""
-        self._program.send_signal(signal.SIGCONT)  # one that is held cannot notice
+        """Close stdin and wait; kill a program that does not end."""
+        self._program.send_signal(signal.SIGCONT)  # a suspended program cannot notice
         self._close_stdin(seconds)
         try:
             self._program.wait(seconds)
@@ -144,17 +143,17 @@ class LocalLine:
             self._close_stdin(seconds)
 
     def _close_stdin(self, seconds: float) -> None:
-        # Who writes to a program that reads nothing has the lock until that program is killed.
+        # A writer to a program that does not read holds the lock until the program is killed.
         if self._lock.acquire(timeout=seconds):
             with contextlib.suppress(BrokenPipeError):
                 self._stdin.close()
             self._lock.release()
 
     def last_words(self) -> str:
-        """Nothing: its stderr is this terminal's."""
+        """Return '': its stderr is this terminal."""
         return ""
 
 
 def start_local(host: Host, program: str) -> Line:
-    """Starts a program on this machine, whatever host it plays."""
+    """Start a program on this machine, also for a simulated host."""
     return LocalLine(program)

@@ -1,8 +1,8 @@
-"""Messages of programs on hosts: the one check of all that a host sends. Pure.
+"""Protocol of programs on hosts: the check of every message that a host sends. Pure.
 
-A host is trusted for its own processes only. A line that begins as a message does has to be one, of
-a known kind and with fields of their types and ranges; ProtocolError if it is not. Other lines are
-what a host prints beside messages, and are skipped. Unknown fields are dropped.
+A host is trusted for its own processes only. A line that begins like a message must be one of a
+known kind, with fields of the right types and ranges; otherwise ProtocolError. Other lines are
+noise and are skipped. Unknown fields are dropped.
 """
 
 import ipaddress
@@ -17,15 +17,15 @@ from msgspec import Meta
 
 from launch.remote.errors import ProtocolError
 
-# Of a message: an agent passes on what a pipe held and a line of 1 MiB, each byte as six at most.
+# Of a message: an agent sends what a pipe held and a line of 1 MiB, at most six bytes per byte.
 MOST_LINE = 8 << 20
-# Of what a host prints beside messages, such as a program that a start-up file left running.
+# Of noise, such as the output of a program that a start-up file left running.
 _MOST_NOISE = 16 << 20
 _MOST = 10**15
 
 _Word = Annotated[str, Meta(max_length=4096)]
 _Text = Annotated[str, Meta(max_length=1 << 16)]
-# As long as a variable of Linux may be, and a line of pip.
+# Upper limit of an environment variable of Linux, and of a line of pip.
 _Long = Annotated[str, Meta(max_length=1 << 20)]
 _Id = Annotated[str, Meta(max_length=100)]
 _Whole = Annotated[int, Meta(ge=0, le=_MOST)]
@@ -40,7 +40,7 @@ _Cores = Annotated[list[Annotated[int, Meta(ge=0, le=10**6)]], Meta(min_length=1
 
 
 def _object(required: dict[str, Any], optional: dict[str, Any] | None = None) -> Any:
-    """A JSON object with these fields, by the types of their values."""
+    """Return the type of a JSON object with these fields."""
     fields = required | {name: NotRequired[one] for name, one in (optional or {}).items()}
     return TypedDict("_Object", fields)  # type: ignore[operator] # its fields stand in a table
 
@@ -49,7 +49,7 @@ def _list(of: Any, most: int | None = None) -> Any:
     return Annotated[list[of], Meta(max_length=most)]
 
 
-# All of it, or nothing while no process runs. What RAPL and nvidia-smi count, or why they do not.
+# All fields, or none while no process runs. Energy of RAPL and nvidia-smi, or why not available.
 _MACHINE = _object(
     {},
     {
@@ -177,9 +177,10 @@ _ESCAPE = re.compile(
 
 
 def parse_message(line: bytes, kinds: Kinds) -> tuple[str, dict[str, Any]] | None:
-    """The kind and the fields of the message on a line; None for a line that begins as none does.
+    """Parse a line into the kind and the fields of a message; None for noise.
 
-    ProtocolError if it is not a message of these kinds. Texts are clean, but what processes print.
+    ProtocolError if it is not a message of these kinds. All texts except the output of processes
+    are cleaned.
     """
     if not line.startswith(_BEGINNING):
         return None
@@ -191,10 +192,10 @@ def parse_message(line: bytes, kinds: Kinds) -> tuple[str, dict[str, Any]] | Non
     try:
         values: dict[str, Any] = decoder.decode(line)
     except RecursionError:
-        raise ProtocolError(f"{say}: expected a message, got one nested too deep") from None
+        raise ProtocolError(f"{say}: expected a message, got one nested too deeply") from None
     except msgspec.ValidationError as error:
         raise ProtocolError(f"{say}: {_cut(str(error))}") from None
-    except ValueError:  # such as a surrogate: half of a file's name that is no UTF-8
+    except ValueError:  # such as a surrogate, of a file name that is not UTF-8
         try:
             values = msgspec.convert(json.loads(line, parse_constant=_refuse), decoder.type)
         except msgspec.ValidationError as error:
@@ -217,7 +218,7 @@ def _cut(text: str) -> str:
 
 
 def clean(value: Any) -> Any:
-    """The values of a message, their texts without what a terminal would take for a command."""
+    """Return the values of a message without escape sequences in their texts."""
     if isinstance(value, str):
         if value.isprintable():
             return value
@@ -230,24 +231,25 @@ def clean(value: Any) -> Any:
 
 
 class Noise:
-    """What a host prints beside messages: skipped, and bounded."""
+    """Lines of a host that are no messages: skipped, up to a limit."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def skip(self, line: bytes) -> None:
-        """Takes a line that is no message; ProtocolError if there is too much of that."""
+        """Skip a line that is no message; ProtocolError if there are too many."""
         self._bytes += len(line) + 1
         if self._bytes > _MOST_NOISE:
             raise ProtocolError(
-                f"it printed over {_MOST_NOISE >> 20} MiB beside messages, the last {_shown(line)}"
+                f"expected messages, got over {_MOST_NOISE >> 20} MiB of other output, the last "
+                f"{_shown(line)}"
             )
 
 
 def parse_answer(line: bytes, number: int) -> tuple[str, dict[str, Any]] | None:
-    """The kind and the fields of the answer to the question of this number, as `decoded`.
+    """Parse the answer to the request of this number into its kind and its fields.
 
-    None for noise, and for answers to other questions.
+    None for noise, and for answers to other requests.
     """
     if not line.startswith(_BEGINNING) or _number(line) != number:
         return None
@@ -264,11 +266,11 @@ class _MessageNumber(msgspec.Struct):
 
 
 def _number(line: bytes) -> Any:
-    """The number of the question that an answer is to; ProtocolError if it is no JSON."""
+    """Return the number of the request of an answer; ProtocolError if it is no JSON."""
     try:
         return msgspec.json.decode(line, type=_MessageNumber).n
     except RecursionError:
-        raise ProtocolError("expected an answer, got one nested too deep") from None
+        raise ProtocolError("expected an answer, got one nested too deeply") from None
     except ValueError:
         try:
             return json.loads(line)["n"]
@@ -277,7 +279,7 @@ def _number(line: bytes) -> Any:
 
 
 def is_ipv4(text: str) -> bool:
-    """Whether it is a numeric IPv4 address, the kind that MXNet's parameter server takes."""
+    """Return whether it is a numeric IPv4 address, as MXNet's parameter server needs."""
     try:
         ipaddress.IPv4Address(text)
     except ValueError:
@@ -285,17 +287,17 @@ def is_ipv4(text: str) -> bool:
     return True
 
 
-# What an agent says once for each command, or for each process.
+# Messages that an agent sends once for each command.
 _ANSWERS = {"leased": "lease", "port": "port", "stopped": "stop"}
-# An agent beats once a second; those of a time in which this machine was held come at once.
+# An agent sends one heartbeat per second; after a suspension of this machine many come at once.
 _BEATS_AHEAD, _BEATS_PER_SECOND = 60, 2.0
 _MACHINE = frozenset(("machine", "cores", "busy", "ours", "gpu_programs"))
 
 
 class AgentMessages:
-    """What the agent of one host may say next, by what it was asked: about its processes alone.
+    """Check of an agent's messages against the commands that it received.
 
-    No clock of its own; `asked` and `read` may be called by two threads.
+    No clock of its own; two threads may call `asked` and `read`.
     """
 
     def __init__(self, now: float) -> None:
@@ -305,7 +307,7 @@ class AgentMessages:
         self._began, self._beats = now, 0
 
     def asked(self, command: Mapping[str, Any]) -> None:
-        """Takes a command that is sent to the agent."""
+        """Take a command that is sent to the agent."""
         do = command["do"]
         if do == "start":
             if self._over:  # another job, whose processes may have the same names
@@ -315,7 +317,7 @@ class AgentMessages:
         self._asked[do] += 1
 
     def read(self, line: bytes, now: float) -> tuple[str, dict[str, Any]] | None:
-        """The kind and fields of the message on a line; None for noise. ProtocolError if wrong."""
+        """Parse a line into kind and fields; None for noise. ProtocolError if not allowed."""
         found = parse_message(line, AGENT)
         if found is None:
             return None
@@ -328,19 +330,19 @@ class AgentMessages:
         elif say in {"started", "refused", "exit"}:
             self._turn(say, values)
         elif say == "rejected":
-            raise ProtocolError(f"it rejected a command: {values['why']}")
+            raise ProtocolError(f"rejected a command: {values['why']}")
         elif say != "ending":
             command = _ANSWERS.get(say, say)
             if self._asked[command] < 1:
-                raise ProtocolError(f"{say}: expected no answer, for nothing was asked")
+                raise ProtocolError(f"{say}: expected no answer without a command")
             self._asked[command] -= 1
         return found
 
     def _refuse_id(self, say: str, name: str) -> NoReturn:
-        raise ProtocolError(f"{say}: expected a process that was started there, got {name[:60]!a}")
+        raise ProtocolError(f"{say}: expected a process of this host, got {name[:60]!a}")
 
     def _turn(self, say: str, values: dict[str, Any]) -> None:
-        """A process begins once and ends once."""
+        """Check that a process starts once and ends once."""
         name = values["id"]
         if name not in self._processes:
             self._refuse_id(say, name)
@@ -360,4 +362,4 @@ class AgentMessages:
                 self._refuse_id("beat", name)
         machine = values["machine"]
         if machine and not machine.keys() >= _MACHINE:
-            raise ProtocolError(f"beat: expected {', '.join(sorted(_MACHINE))} of the machine")
+            raise ProtocolError(f"beat: expected the machine's {', '.join(sorted(_MACHINE))}")

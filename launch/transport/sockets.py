@@ -1,4 +1,4 @@
-"""Sockets to SSH servers: as many at once as this process may have files open."""
+"""Sockets to SSH servers, limited by the open files of this process."""
 
 import contextlib
 import resource
@@ -17,15 +17,15 @@ from paramiko.transport import Transport
 from launch.remote import limits
 from launch.remote.errors import LaunchError
 
-# A key exchange needs a processor here, and its deadlines count while it waits for one.
+# A key exchange needs a local processor, and its deadlines run while it waits for one.
 _HANDSHAKES = 16
 _MOST_FILES, _FILES_APIECE, _OWN_FILES = 65536, 2, 100
 
 
 class SocketLimits:
-    """How many connections are made at once: by open files, and by gateway; not by host.
+    """Limits of parallel connections: by open files and by gateway, not by host.
 
-    A server that answers takes its turn for the key exchange, which one that does not never gets.
+    Only servers that answer take a turn for the key exchange.
     """
 
     def __init__(self) -> None:
@@ -38,20 +38,20 @@ class SocketLimits:
         self._gates: dict[str, threading.Semaphore] = {}
 
     def take(self) -> None:
-        """Keeps room for a connection, waiting for those that fail; LaunchError if all are used."""
+        """Reserve a connection, waiting for failed ones; LaunchError if all are in use."""
         if not self._room.acquire(timeout=3 * limits.CONNECT_SECONDS):
             raise LaunchError(
-                f"this machine: a process may have {self._files} files open, expected more for so "
-                f"many hosts; raise it with ulimit -n"
+                f"this machine: expected more than {self._files} open files per process for so "
+                f"many hosts. Raise the limit with ulimit -n"
             )
 
     def give(self) -> None:
-        """Gives up the room of a connection that is closed."""
+        """Release a closed connection."""
         self._room.release()
 
     @contextmanager
     def through(self, gateway: str, at_once: int) -> Iterator[None]:
-        """One of so many at once through a gateway."""
+        """Take one of `at_once` parallel connections through a gateway."""
         with self._lock:
             gate = self._gates.setdefault(gateway, threading.Semaphore(at_once))
         with gate:
@@ -59,7 +59,7 @@ class SocketLimits:
 
 
 def raised_limit() -> int:
-    """How many files this process may have open, which is made as many as the system lets it."""
+    """Raise this process's limit on open files as far as allowed; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft == resource.RLIM_INFINITY or soft >= most:
@@ -71,7 +71,7 @@ def raised_limit() -> int:
 
 
 def dial(host: str, port: int) -> socket.socket:
-    """A socket to a server that has begun to talk; OSError or SSHException if it does not."""
+    """Connect to a server that sends its banner; OSError or SSHException if it does not."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     deadline = time.monotonic() + limits.CONNECT_SECONDS
     for at, (family, kind, protocol, _, address) in enumerate(found):
@@ -87,11 +87,11 @@ def dial(host: str, port: int) -> socket.socket:
                 raise
         else:
             return made
-    raise OSError(f"{host} has no address")
+    raise OSError(f"{host}: has no address")
 
 
 def _await_banner(made: socket.socket) -> None:
-    """Returns once the server sends something, as SSH servers do first, or has closed."""
+    """Wait for the first bytes of the server, or its end."""
     poll = select.poll()
     poll.register(made, select.POLLIN)
     if not poll.poll(limits.BANNER_SECONDS * 1000):
@@ -99,7 +99,7 @@ def _await_banner(made: socket.socket) -> None:
 
 
 def dial_through(gateway: Transport, host: str, port: int) -> Channel:
-    """As `dial`, from a gateway that this is connected to."""
+    """Connect as `dial` does, through a connected gateway."""
     made: Channel = gateway.open_channel(
         "direct-tcpip", (host, port), ("", 0), timeout=limits.CONNECT_SECONDS
     )

@@ -1,4 +1,4 @@
-"""ssh's own configuration, as far as it says how hosts are reached: ssh_config(5), `ssh -G`."""
+"""SSH configuration: how to reach hosts, as in ssh_config(5) and `ssh -G`."""
 
 import getpass
 import glob
@@ -23,9 +23,9 @@ _OWN, _SYSTEM = Path("~/.ssh/config"), Path("/etc/ssh/ssh_config")
 _DEEPEST = 16
 _LINE = re.compile(r"[ \t]*([A-Za-z0-9]+)(?:[ \t]*=[ \t]*|[ \t]+|$)(.*)")
 _WORD = re.compile(r'"([^"]*)"|([^\s="]+)')
-# The rest of their line is one value, whatever quotes are in it.
+# The rest of the line is one value, with all quotes.
 _WHOLE = {"proxycommand", "proxyjump", "localcommand", "remotecommand", "knownhostscommand"}
-# The tokens of each option that has some. _PATHS also expand '~' and '${NAME}', and are lists.
+# The tokens of the options that have some. _PATHS also expand '~' and '${NAME}', and are lists.
 _TOKENS = {
     "hostname": "%h",
     "proxycommand": "%hnpr",
@@ -40,19 +40,19 @@ _CANONICAL = {"yes", "always"}
 
 
 def read(path: str) -> "Configuration":
-    """The configuration of a file, or of the person and the system if none is named.
+    """Read the configuration of a file, or by default those of the user and the system.
 
     Raises LaunchError.
     """
     if path and not Path(path).is_file():
-        raise LaunchError(f"--ssh-config {path}: no such file")
+        raise LaunchError(f"--ssh-config: expected a file, got {path}, which does not exist")
     files = [Path(path)] if path else [_OWN.expanduser(), _SYSTEM]
     return Configuration([_directives(file, 0) for file in files if file.is_file()])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Directive:
-    """A line of a file: its keyword in small letters, its words; of Include, the files' lines."""
+    """A line of a file: keyword in lower case, words; for Include the lines of the files."""
 
     where: str
     keyword: str
@@ -62,7 +62,7 @@ class _Directive:
 
 def _directives(file: Path, depth: int) -> tuple[_Directive, ...]:
     if depth == _DEEPEST:
-        raise LaunchError(f"{file}: Include leads in a circle")
+        raise LaunchError(f"{file}: Include forms a cycle")
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -98,14 +98,14 @@ def _directive(where: str, line: str, file: Path, depth: int) -> _Directive:
 
 
 def _included(word: str, file: Path) -> list[Path]:
-    """The files that Include names, in order; those that are not there are passed over."""
+    """Return the existing files that Include names, in order."""
     home = _SYSTEM.parent if file.is_relative_to(_SYSTEM.parent) else _OWN.expanduser().parent
     pattern = str(home / os.path.expanduser(word))  # noqa: PTH111
     return [Path(path) for path in sorted(glob.glob(pattern)) if Path(path).is_file()]  # noqa: PTH207
 
 
 def _words(text: str, where: str) -> Iterator[str]:
-    """The words of a line as OpenSSH splits it: quotes, backslashes, a comment at the end."""
+    """Split a line as OpenSSH does: quotes, backslashes, a comment at the end."""
     at = 0
     while at < len(text):
         if text[at] in " \t":
@@ -126,13 +126,13 @@ def _words(text: str, where: str) -> Iterator[str]:
                 word += one
             at += 1
         if quote:
-            raise LaunchError(f"{where}: expected a closing {quote}, found none")
+            raise LaunchError(f"{where}: expected a closing {quote}, got none")
         yield word
 
 
 @dataclass(kw_only=True)
 class _HostConfig:
-    """What is known of a host so far: the first value of each option, as it stands in a file."""
+    """Options of a host so far: the first value of each, as in the file."""
 
     host: str
     original: str
@@ -145,10 +145,10 @@ class _HostConfig:
 
 
 class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
-    """What ssh would do, option by option; Fabric asks it as it would ask paramiko's.
+    """SSH configuration as ssh applies it, with the interface of paramiko's class for Fabric.
 
-    A Host or Match block of an included file ends with that file, and matches only if the block
-    that includes it does, neither of which paramiko knows.
+    Unlike in paramiko, a Host or Match block of an included file ends with that file, and matches
+    only if the block that includes it does.
     """
 
     def __init__(
@@ -162,11 +162,11 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
         self._known: dict[str, dict[str, Any]] = {}
 
     def given(self, user: str, port: int | None) -> "Configuration":
-        """The same where the command line names a user or a port: those of the files give way."""
+        """Return the configuration with the user or port of the command line."""
         return Configuration(self._files, user, port) if user or port is not None else self
 
     def lookup(self, hostname: str) -> SSHConfigDict:
-        """The options of a host, the names in small letters, tokens expanded."""
+        """Return the options of a host, with names in lower case and expanded tokens."""
         with self._lock:
             if hostname not in self._known:
                 self._known[hostname] = self._asked(hostname)
@@ -183,7 +183,7 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
         for directives in self._files:
             _apply(directives, found, active=True, never=False)
         canonical = self._canonical(hostname, found)
-        # All again, for the name that has been found.
+        # Apply all again for the new name.
         if found.wants_final or found.first("canonicalizehostname") in _CANONICAL:
             found.host, found.final = canonical or _hostname(found), True
             found.options["hostname"] = (found.host.replace("%", "%%"),)
@@ -192,7 +192,7 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
         return _values(found)
 
     def _canonical(self, hostname: str, found: _HostConfig) -> str:
-        """The name that CanonicalizeHostname makes of a host's, if it makes one."""
+        """Return the name that CanonicalizeHostname gives a host, or ''."""
         given = {name: " ".join(words) for name, words in found.options.items()}
         domains = given.get("canonicaldomains", "").split()
         dots = given.get("canonicalizemaxdots", "1")
@@ -210,7 +210,7 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
 def _apply(
     directives: Sequence[_Directive], found: _HostConfig, *, active: bool, never: bool
 ) -> None:
-    """Takes from the lines of a file what counts; `never`: none of its blocks can match."""
+    """Apply the matching lines of a file; `never`: none of its blocks can match."""
     for one in directives:
         if one.keyword == "host":
             active = not never and _names(one.words, found.host)
@@ -249,7 +249,7 @@ def _port(one: _Directive) -> str:
 
 
 def _names(patterns: Sequence[str], host: str) -> bool:
-    """Whether a Host line has the host; one negated pattern that does rules it out."""
+    """Return whether a Host line matches the host; a matching negated pattern excludes it."""
     if any(_like(one[1:], host) for one in patterns if one.startswith("!")):
         return False
     return any(_like(one, host) for one in patterns if not one.startswith("!"))
@@ -260,7 +260,7 @@ def _like(pattern: str, text: str) -> bool:
 
 
 def _matches(one: _Directive, found: _HostConfig) -> bool:
-    """Whether all criteria of a Match line hold, which are asked in their order."""
+    """Return whether all criteria of a Match line hold, tested in order."""
     words = iter(one.words)
     for word in words:
         if word.startswith("#"):
@@ -274,7 +274,7 @@ def _matches(one: _Directive, found: _HostConfig) -> bool:
         else:
             argument = next(words, "")
             if not argument or argument.startswith("#"):
-                raise LaunchError(f"{one.where}: expected a value after {quoted(word)}, found none")
+                raise LaunchError(f"{one.where}: expected a value after {quoted(word)}, got none")
             holds = _holds(criterion, argument, found)
         if holds != wanted:
             return False
@@ -282,7 +282,7 @@ def _matches(one: _Directive, found: _HostConfig) -> bool:
 
 
 def _holds(criterion: str, argument: str, found: _HostConfig) -> bool:
-    """A criterion that ssh has got since, or that asks for a network, does not hold."""
+    """Return whether a criterion holds; unknown ones and those on networks do not."""
     user = getpass.getuser()
     names = {
         "host": _expanded(found.first("hostname") or found.host, "%h", found).lower(),
@@ -312,7 +312,7 @@ def _hostname(found: _HostConfig) -> str:
 
 
 def _values(found: _HostConfig) -> dict[str, Any]:
-    """The options as Fabric takes them: lists of files, all else a text."""
+    """Return the options for Fabric: lists of files, and texts."""
     hostname = _hostname(found)
     found.options["hostname"] = (hostname.replace("%", "%%"),)
     values: dict[str, Any] = {
@@ -336,7 +336,7 @@ def _values(found: _HostConfig) -> dict[str, Any]:
 
 
 def _expanded(text: str, tokens: str, found: _HostConfig, *, path: bool = False) -> str:
-    """A value with the tokens that its option has, and of a path '~' and '${NAME}'."""
+    """Expand the tokens of an option's value, and '~' and '${NAME}' in a path."""
     if path:
         text = os.path.expanduser(text)  # noqa: PTH111
         text = re.sub(r"\$\{(\w+)\}", lambda name: os.environ.get(name[1], name[0]), text)

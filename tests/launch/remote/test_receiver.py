@@ -361,7 +361,7 @@ def test_a_receiver_that_says_what_cannot_be_fails_its_push_alone(
     tmp_path: Path, files: Any
 ) -> None:
     piece = contents(written(tmp_path / "src", b"12345"), "a")
-    with pytest.raises(LaunchError, match="node01: its receiver broke the protocol: has: "):
+    with pytest.raises(LaunchError, match="node01: the receiver broke the protocol: has: "):
         list(push([piece], host(tmp_path), _has(files), "x"))
 
 
@@ -376,7 +376,7 @@ def test_a_receiver_that_says_what_cannot_be_fails_its_push_alone(
 )
 def test_another_message_than_was_asked_for_fails_a_push(tmp_path: Path, said: bytes) -> None:
     piece = contents(written(tmp_path / "src", b"12345"), "a")
-    with pytest.raises(LaunchError, match="node01: its receiver broke the protocol: "):
+    with pytest.raises(LaunchError, match="node01: the receiver broke the protocol: "):
         list(push([piece], host(tmp_path), start_with(lambda _: [said], "node01"), "x"))
 
 

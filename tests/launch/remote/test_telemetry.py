@@ -61,8 +61,8 @@ def test_a_counter_that_passes_its_range_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_counters_says_so(tmp_path: Path) -> None:
-    assert Rapl(tmp_path / "none").read() == "no RAPL there, as on virtual machines"
-    assert Rapl(tree(tmp_path, {})).read() == "no RAPL there, as on virtual machines"
+    assert Rapl(tmp_path / "none").read() == "no RAPL counters; common on VMs"
+    assert Rapl(tree(tmp_path, {})).read() == "no RAPL counters; common on VMs"
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_what_may_not_be_read_says_so(open_folder: Path) -> None:
     (tree(open_folder) / "intel-rapl:1" / "energy_uj").chmod(0)
     with as_nobody():
         told = Rapl(open_folder).read()
-    assert told == "RAPL may be read by root alone there (permission denied)"
+    assert told == "only root can read the RAPL counters (permission denied)"
 
 
 def test_one_package_that_tells_nothing_leaves_no_sum_of_the_others(tmp_path: Path) -> None:
@@ -151,11 +151,11 @@ def test_gpus_use_what_their_power_says(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.program
 def test_gpus_that_tell_no_power_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'; echo '1, 3, [N/A]'")
-    assert asked(Gpus(), 2.0) == "nvidia-smi tells no power of some GPU there"
+    assert asked(Gpus(), 2.0) == "nvidia-smi reports no power for a GPU"
     smi(tmp_path, monkeypatch, "exit 9")
-    assert asked(Gpus(), 2.0) == "nvidia-smi told nothing there"
+    assert asked(Gpus(), 2.0) == "no answer from nvidia-smi"
     monkeypatch.setenv("PATH", "/nowhere")
-    assert Gpus().energy(0.0) == "no nvidia-smi there"
+    assert Gpus().energy(0.0) == "no nvidia-smi"
 
 
 @pytest.mark.program
@@ -165,7 +165,7 @@ def test_an_old_answer_of_gpus_tells_nothing_of_now(
     smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'")
     gpus = Gpus()
     assert isinstance(asked(gpus, 2.0), float)
-    assert gpus.energy(60.0) == "nvidia-smi told nothing there"
+    assert gpus.energy(60.0) == "no answer from nvidia-smi"
 
 
 @pytest.mark.program

@@ -224,11 +224,11 @@ def test_options_of_random_configurations_are_what_ssh_says(tmp_path: Path, seed
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('Host "a\n', 'config0:1: expected a closing ", found none'),
+        ('Host "a\n', 'config0:1: expected a closing ", got none'),
         ("Host a\n Port ten\n", "config0:2: expected a port, got 'ten'"),
         ("Port 70000\n", "config0:1: expected a port, got '70000'"),
-        ("Match host\n", "config0:1: expected a value after 'host', found none"),
-        ("Include {0}\n", "Include leads in a circle"),
+        ("Match host\n", "config0:1: expected a value after 'host', got none"),
+        ("Include {0}\n", "Include forms a cycle"),
         ("?\n", "config0:1: expected an option of ssh_config, got '?'"),
     ],
 )

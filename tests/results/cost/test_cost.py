@@ -23,7 +23,7 @@ from tests.support.runs.runs import priced
 from tests.support.runs.stores import stored
 
 EXAMPLE = ROOT / "docs" / "prices.example.toml"
-VIRTUAL = "no RAPL there, as on virtual machines"
+VIRTUAL = "no RAPL counters; common on VMs"
 
 
 def span(joules: Any, seconds: float = 10.0, machine: str = "m", gpu: Any = None) -> list[Any]:
@@ -106,13 +106,13 @@ def test_points_on_gpus_need_the_joules_of_gpus() -> None:
     on_gpus: dict[str, Any] = {"device": "gpu", "steps_per_window": 1}
     both = point(machines={"h": span(400.0, gpu=3600.0)}, **on_gpus)
     alone = point(machines={"h": span(VIRTUAL, gpu=3600.0)}, **on_gpus)
-    neither = point(machines={"h": span(400.0, gpu="no nvidia-smi there")}, **on_gpus)
+    neither = point(machines={"h": span(400.0, gpu="no nvidia-smi")}, **on_gpus)
     for one, sources, watts in ((both, ("gpu", "rapl"), 400.0), (alone, ("gpu",), 360.0)):
         rows, found = of(one)
         assert found.of(rows[0]).sources == sources
         assert found.of(rows[0]).images["J"].value == pytest.approx(8 / watts)
     rows, found = of(neither)
-    assert found.of(rows[0]).why == {"J": "no nvidia-smi there"}
+    assert found.of(rows[0]).why == {"J": "no nvidia-smi"}
 
 
 def test_a_rehearsal_has_no_joules_and_says_nothing_of_them() -> None:

@@ -135,7 +135,7 @@ def test_a_rate_holds_in_both_directions_until_it_is_taken_away(practice: Cluste
         rate(practice, "none")
     assert 10 < min(limited) <= max(limited) < 100
     assert min(megabits_per_second(practice, "node02")) > 100
-    with pytest.raises(LaunchError, match="rate: expected such as 200mbit"):
+    with pytest.raises(LaunchError, match="rate: expected a limit such as 200mbit"):
         rate(practice, "fast")
 
 
@@ -146,9 +146,9 @@ def test_a_killed_host_is_gone_and_the_others_stay(tmp_path: Path, able: None) -
         assert "No space left on device" in full.stderr
         kill(cluster, "node01")
         assert (answers(cluster, "node01"), answers(cluster, "node02")) == (False, True)
-        with pytest.raises(LaunchError, match="node01: has been killed"):
+        with pytest.raises(LaunchError, match="node01: the host was killed"):
             mend(cluster, "node01")
-        with pytest.raises(LaunchError, match="node09: no such host; expected node01 to node02"):
+        with pytest.raises(LaunchError, match="node09: expected a host from node01 to node02"):
             cut(cluster, "node09")
     finally:
         assert down(cluster.folder)
@@ -202,7 +202,7 @@ def test_nothing_is_left_two_seconds_after_a_death(
     assert not started(cluster.pid)
     mounts = Path("/proc/self/mounts").read_text()
     assert f"size={2 << 20}k" not in mounts  # a host's /home
-    with pytest.raises(LaunchError, match="no practice cluster runs here"):
+    with pytest.raises(LaunchError, match="expected a local test cluster, found none"):
         load(cluster.folder)
     again = up(cluster.folder, hosts=1)
     assert answers(again, "node01")
@@ -210,13 +210,13 @@ def test_nothing_is_left_two_seconds_after_a_death(
 
 
 def test_a_folder_has_one_cluster_and_keeps_files_of_others(practice: Cluster) -> None:
-    with pytest.raises(LaunchError, match="a practice cluster of 4 hosts runs already"):
+    with pytest.raises(LaunchError, match="a local test cluster of 4 hosts already runs"):
         up(practice.folder)
     assert json.loads((practice.folder / "state.json").read_text())["pid"] == practice.pid
     other = practice.folder.parent / "other"
     other.mkdir()
     (other / "hostfile").write_text("mine")
-    with pytest.raises(LaunchError, match=r"other/hostfile: is no practice cluster's"):
+    with pytest.raises(LaunchError, match=r"other/hostfile: not of a local test cluster"):
         up(other)
     assert (other / "hostfile").read_text() == "mine"
 
@@ -227,7 +227,10 @@ def test_who_cannot_have_a_cluster_is_told_why(
     code = "from launch.practice.start import missing; print(missing())"
     words = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-c", code]
     assert inside(practice, "node01", words).stdout == (
-        "a practice cluster needs root: try with sudo\n"
+        "local test cluster: expected root. Run the command with sudo\n"
     )
     monkeypatch.setenv("PATH", "/nowhere")
-    assert missing() == "a practice cluster needs: apt-get install util-linux openssh-client"
+    assert (
+        missing() == "local test cluster: programs are missing. "
+        "Run: apt-get install util-linux openssh-client"
+    )

@@ -75,7 +75,7 @@ def test_a_checkout_that_is_itself_closed_is_refused_in_one_line(
     checkout.mkdir(mode=0o700)
     copy_checkout(checkout)
     assert said("env", "-C", checkout, sys.executable, "-c", UP) == (
-        f"{checkout}: the hosts' user must be able to read it, and its mode is 700; "
+        f"{checkout}: expected a folder that the hosts' user can read, got mode 700. Run: "
         f"chmod o+rx {checkout}"
     )
 

@@ -370,7 +370,9 @@ def test_a_cluster_on_a_full_disk_is_one_line(
 ) -> None:
     monkeypatch.setattr(Path, "write_text", full)
     with (
-        pytest.raises(LaunchError, match=r"c: no cluster can be started \(No space left on dev"),
+        pytest.raises(
+            LaunchError, match=r"c: the cluster cannot be started \(No space left on dev"
+        ),
         room(tmp_path / "c"),
     ):
         save(cluster_of(tmp_path / "c"), 2, {}, "key")
