@@ -16,7 +16,10 @@ _SAFE_LINES = re.compile(r"[ -~\t\n]*")
 
 
 def printable(text: object) -> str:
-    """Return the text as one line: control characters, also Unicode's, become spaces; tabs stay."""
+    """Return the text as one line: control characters, also Unicode's, become spaces.
+
+    Tabs stay.
+    """
     text = str(text)
     if _SAFE.fullmatch(text):
         return text
@@ -24,7 +27,7 @@ def printable(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """Return the text for a table and any encoding: printable, single spaces between words."""
+    """Return the text as printable words with single spaces, for any encoding."""
     return " ".join(printable(text).split())
 
 
@@ -82,7 +85,7 @@ def install_filter() -> None:
 
 
 def unfiltered(err: bool) -> TextIO:
-    """Return standard output or error without the filter, for code with escape sequences."""
+    """Return stdout or stderr unfiltered, for code with its own escape sequences."""
     stream = _stream(err)
     stream = getattr(stream, "rich_proxied_file", stream)  # while a live display redirects it
     return stream.stream if isinstance(stream, Filter) else stream

@@ -1,4 +1,4 @@
-"""--auto-batch of bench.sweep: the largest batch per device that fits, for each network."""
+"""--auto-batch of bench.sweep: the largest batch per device, for each network."""
 
 import json
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def check_fitting(what: Sweep, hosts: Sequence[Host]) -> None:
 
 
 def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
-    """Return the sweep with the largest batch for all points of a network, up to `most`.
+    """Set the largest batch up to `most` for all points of each network.
 
     The results are printed, and kept in the run's folder, so that a resumed run uses the same.
     """
@@ -92,7 +92,10 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
 
 
 def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -> int:
-    """Find the largest batch that fits all of these trials; the fullest layout comes first."""
+    """Find the largest batch that fits all of these trials.
+
+    The fullest layout comes first.
+    """
     layouts = {_layout(trial): trial for trial in trials}
     done: list[Layout] = []
     batch = 0

@@ -50,7 +50,10 @@ def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) ->
 def _held(
     hosts: Sequence[Host], start: Starter, wanted: Sequence[str], *, verify: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return each host's contents of these data sets; PreflightError if one lacks some."""
+    """Return each host's contents of these data sets.
+
+    PreflightError if one lacks some.
+    """
     act = catch_errors(partial(_contents, start, wanted, verify))
     found = dict(zip([host.name for host in hosts], map_hosts(act, hosts, len(hosts)), strict=True))
     if wrong := [str(one) for one in found.values() if isinstance(one, LaunchError)]:
@@ -133,7 +136,7 @@ class Parcel:
 
 
 def target(source: Path, into: str) -> str:
-    """Return the folder on the hosts: `into`, or the source's path in the local checkout."""
+    """Return the folder on the hosts: `into`, or the source's path in the checkout."""
     if into:
         return into
     if source.absolute().is_relative_to(ROOT):
@@ -164,7 +167,9 @@ def everything(source: Path) -> list[Piece]:
 
 
 def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
-    """Return the files for each host; the labels of the shares are written to `folder`.
+    """Return the files for each host.
+
+    The labels of the shares are written to `folder`.
 
     Raises LaunchError if there are fewer shards than hosts.
     """
@@ -243,6 +248,9 @@ def not_seen(
     *,
     verify: bool = False,
 ) -> list[str]:
-    """Return one line per host whose folder lacks these files; with `verify` all are read."""
+    """Return one line per host whose folder lacks these files.
+
+    With `verify` all are read.
+    """
     found = _each(hosts, lambda at: differences(pieces, hosts[at], start, into, whole=verify))
     return [f"{host.name}: {into}/{why}" for host, why in found]

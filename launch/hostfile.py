@@ -20,7 +20,7 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def nodelist(text: str, where: str = "$SLURM_JOB_NODELIST") -> tuple[str, ...]:
-    """Expand the names in 'tux[1-3,07],login': zeros are kept, several brackets multiply.
+    """Expand 'tux[1-3,07],login': zeros are kept, several brackets multiply.
 
     Raises LaunchError.
     """
@@ -248,7 +248,10 @@ def _target(word: str, where: str) -> tuple[str, str | None]:
 
 
 def _can_be(host: str) -> bool:
-    """Whether a text is a valid host; 192.0.2 is not, though resolvers read it as 192.0.0.2."""
+    """Whether a text is a valid host.
+
+    192.0.2 is not, though resolvers read it as 192.0.0.2.
+    """
     if ":" in host or not host.strip("0123456789."):
         try:
             ipaddress.ip_address(host)

@@ -141,7 +141,10 @@ def rehearse(count: int, devices: int) -> tuple[Host, ...]:
 
 
 def lease_owner(host: Host) -> dict[str, object] | None:
-    """Return the owner for a host's lease; None for this machine, which may simulate many hosts."""
+    """Return the owner for a host's lease.
+
+    None for this machine, which may simulate many hosts.
+    """
     if host.login is None:
         return None
     return {

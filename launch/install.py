@@ -52,7 +52,9 @@ def install(
     tree: str = "",
     wheelhouse: Path | None = None,
 ) -> int:
-    """Install on all hosts in parallel; skip those up to date; return the number of failures.
+    """Install on all hosts in parallel; skip those up to date.
+
+    Return the number of failures.
 
     `tree` is the folder on each host, ~/mxscale if empty; `wheelhouse` a local folder of wheels for
     hosts without a package index. All hosts are connected first, so that an unreachable one is
@@ -85,7 +87,7 @@ def install(
 
 
 def code_files(root: Path) -> list[str]:
-    """Return the files of a checkout: those that git tracks, or without git all source files.
+    """Return the files that git tracks, or without git all source files.
 
     LaunchError for a link that leads out of the checkout, because its content would be sent.
     """
@@ -109,7 +111,10 @@ def code_files(root: Path) -> list[str]:
 
 
 def untracked(root: Path) -> str:
-    """Return a line with the files of a checkout that are not sent; '' if there are none."""
+    """Return a line with the files of a checkout that are not sent.
+
+    '' if there are none.
+    """
     names = sorted(_listed(root, "-o") or [])
     if not names:
         return ""
@@ -118,7 +123,10 @@ def untracked(root: Path) -> str:
 
 
 def _listed(root: Path, which: str) -> list[str] | None:
-    """List files that git tracks (-c), or neither tracks nor ignores (-o); None without git."""
+    """List files that git tracks (-c), or neither tracks nor ignores (-o).
+
+    None without git.
+    """
     listed = subprocess.run(
         ["git", "-C", str(root), "ls-files", "-z", which, "--exclude-standard"],
         capture_output=True,
@@ -145,7 +153,10 @@ def _wheels(folder: Path | None) -> list[Path]:
 def _installed(
     start: Starter, names: list[str], wheels: list[Path], found: tuple[Host, dict[str, Any]]
 ) -> str:
-    """Install on a host with these facts and return a report; `names` are files of code."""
+    """Install on a host with these facts and return a report.
+
+    `names` are files of code.
+    """
     host, facts = found
     moved = _pushed(push([in_tree(ROOT, name) for name in names], host, start, "", exact=True))
     code = "code is up to date" if not moved else f"copied {moved} files of code"
@@ -191,7 +202,10 @@ def _facts(start: Starter, host: Host) -> dict[str, Any]:
 
 
 def _wants_gpu(facts: dict[str, Any]) -> bool:
-    """Return whether the host needs MXNet for GPUs; LaunchError for an unsupported GPU."""
+    """Return whether the host needs MXNet for GPUs.
+
+    LaunchError for an unsupported GPU.
+    """
     for gpu in facts["gpus"]:
         if why := no_code(gpu):
             raise LaunchError(why)
@@ -201,7 +215,10 @@ def _wants_gpu(facts: dict[str, Any]) -> bool:
 def _environment(
     host: Host, start: Starter, *, on_gpu: bool, wheels: bool, pushed: bool = False
 ) -> dict[str, Any]:
-    """Make the environment; return the host's answer: done, or that it lacks the wheels."""
+    """Make the environment.
+
+    Return the host's answer: done, or that it lacks the wheels.
+    """
     env = {"MXSCALE_GPU": "1"} if on_gpu else {}
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):

@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class PushProgress:
-    """Progress of a host's push, in bytes of `files` files that are compared or copied.
+    """Progress of a host's push, in bytes of `files` compared or copied files.
 
     `other` are the files that the host had complete, with different contents.
     """
@@ -62,7 +62,10 @@ Pushing = Generator[PushProgress]
 
 
 def contents(path: Path, name: str) -> Piece:
-    """Return a file to copy under a name; links are followed. LaunchError if it is no file."""
+    """Return a file to copy under a name; links are followed.
+
+    LaunchError if it is no file.
+    """
     try:
         found = path.stat()
     except OSError as error:
@@ -99,7 +102,9 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
     exact: bool = False,
     verify: bool = False,
 ) -> Pushing:
-    """Copy the files that a folder of a host lacks; the next push resumes an interrupted one.
+    """Copy the files that a folder of a host lacks.
+
+    The next push resumes an interrupted one.
 
     `into` is relative to the host's checkout. With `exact`, files of earlier pushes that are not
     among these are removed. With `verify` every file is read on both sides, even if its size and
@@ -185,7 +190,10 @@ def _is_same(piece: Piece, has: dict[str, int], host: Host) -> Generator[PushPro
 
 
 def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
-    """Yield a file's bytes from start to end; LaunchError if it has changed since listed."""
+    """Yield a file's bytes from start to end.
+
+    LaunchError if it has changed since listed.
+    """
     try:
         # Without O_NONBLOCK, opening a named pipe in place of the file would block.
         with open(os.open(piece.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
@@ -216,7 +224,9 @@ def _copied(missing: Sequence[_MissingFile], receiver: RemoteProgram, host: Host
 
 
 def side_by_side(pushes: Sequence[Pushing]) -> Iterator[PushProgress]:
-    """Run several pushes, eight at a time, and yield their progress; a failure ends no other.
+    """Run several pushes, eight at a time, and yield their progress.
+
+    A failure ends no other.
 
     Raises LaunchError at the end, with the errors of all that failed.
     """
@@ -265,7 +275,7 @@ def differences(
 
 
 def strangers(names: Iterable[str], host: Host, start: Starter, into: str) -> list[str]:
-    """Return which of these files exist in a folder of a host, but were not put there by a push."""
+    """Return which of these files exist on a host, but not by a push."""
     asked = list(names)
     known = set(map(clean, asked))
     found = _compared(host, start, into, files=[], others=asked)["strange"]
@@ -283,7 +293,10 @@ def _compared(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, 
 
 @cache
 def _crc(piece: Piece) -> int:
-    """Return the CRC-32 of a local file, read once for all hosts; LaunchError if unreadable."""
+    """Return the CRC-32 of a local file, read once for all hosts.
+
+    LaunchError if unreadable.
+    """
     try:
         return crc(os.fsencode(piece.path))
     except OSError as error:

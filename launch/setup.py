@@ -1,4 +1,4 @@
-"""Setup of a sweep: the hosts that options and the environment name, connected and checked."""
+"""Setup of a sweep: its hosts, listed, connected and checked."""
 
 import os
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ def reached(
 
 @contextmanager
 def ready_hosts(options: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starter]]:
-    """The hosts that were listed, reached and with a checkout, and how programs start there."""
+    """Yield the listed hosts, connected and with a checkout, and their starter."""
     with reached(options, required=True) as (hosts, start):
         found = reported(hosts, start, Requirements(tree=options.tree, mxnet=False))
         _check_reports(found)
@@ -93,7 +93,9 @@ def _check_reports(found: list[HostReport]) -> None:
 def job_setup(
     hosts: tuple[Host, ...], options: HostOptions, what: Sweep, scheduler: str = "first"
 ) -> Iterator[ClusterSetup]:
-    """Check the hosts of a sweep and yield its setup; PreflightError if one is not fit.
+    """Check the hosts of a sweep and yield its setup.
+
+    PreflightError if one is not fit.
 
     Without `hosts` it is this machine, or this machine as all hosts of a simulation. `scheduler`
     is 'first' (the first host) or 'master' (the controller). Connections close at the end.
@@ -139,7 +141,7 @@ def local_setup(what: Sweep) -> ClusterSetup:
 
 
 def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...], list[str]]:
-    """Return the hosts of a printed plan, without a connection, and a note on their addresses.
+    """Return the hosts of a printed plan, and a note on their addresses.
 
     They are the listed hosts with their listed addresses or names; if none is listed, this
     machine, or example hosts.

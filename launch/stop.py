@@ -13,7 +13,10 @@ from launch.transport.line import Starter
 
 
 def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> int:
-    """End the leases' processes on all hosts in parallel; return the number of failed hosts."""
+    """End the leases' processes on all hosts in parallel.
+
+    Return the number of failed hosts.
+    """
     found = map_hosts(catch_errors(partial(_stop, start)), hosts, len(hosts))
     for host, line in zip(hosts, found, strict=True):
         say(f"{host.name}: {str(line).removeprefix(f'{host.name}: ')}")
@@ -21,7 +24,10 @@ def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> i
 
 
 def _stop(start: Starter, host: Host) -> str:
-    """End the processes of one host and return a report; LaunchError if one still runs."""
+    """End the processes of one host and return a report.
+
+    LaunchError if one still runs.
+    """
     with closing(RemoteProgram(host, start, "stop")) as program:
         answer = program.request({"do": "end"}, limits.END_SECONDS, "ended")
     owner, others = answer["owner"], listed(answer.get("others", []))

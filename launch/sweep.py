@@ -53,13 +53,19 @@ def run_order(points: Sequence[PlannedRun], seed: str) -> list[PlannedRun]:
 
 
 def data_manifest(trial: Trial) -> str:
-    """Return the manifest of the trial's local data; SpecError if a shard is missing or damaged."""
+    """Return the manifest of the trial's local data.
+
+    SpecError if a shard is missing or damaged.
+    """
     named = [data for data in (trial.data.train, trial.data.val) if data]
     return data_hash(line for data in named for line in lines(data))
 
 
 def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Identity:
-    """Return the identity that a record of this repeat must have; `data` is its manifest."""
+    """Return the identity that a record of this repeat must have.
+
+    `data` is its manifest.
+    """
     return Identity(
         name=trial.name,
         key=trial.key,
@@ -77,7 +83,7 @@ _TRANSIENT = omitted(HOST_FACTS, Place.STORE)
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSetup:
-    """The hosts of a sweep, the scheduler's port (None: any free one) and the time limits.
+    """Hosts of a sweep, the scheduler's port (None: any free one), time limits.
 
     start       starter of mxscale's programs on a host
     scheduler   host of the scheduler, if not the first
@@ -97,7 +103,7 @@ class ClusterSetup:
 
 
 def points(what: Sweep, where: ClusterSetup) -> list[PlannedRun]:
-    """Return the repeats of a sweep, after a check that all of them can run on these hosts.
+    """Return the repeats of a sweep, after a check that these hosts can run them.
 
     Raises SpecError or LaunchError if data, hosts, devices or the port do not fit.
     """
@@ -105,7 +111,10 @@ def points(what: Sweep, where: ClusterSetup) -> list[PlannedRun]:
 
 
 def identified(runs: Sequence[tuple[Trial, int]], where: ClusterSetup) -> list[PlannedRun]:
-    """Return these repeats, each with the identity of its record; checked as by `points`."""
+    """Return these repeats, each with the identity of its record.
+
+    Checked as by `points`.
+    """
     trials = {trial.key: trial for trial, _ in runs}
     for trial in trials.values():
         secrets.check(trial.layout.env)
@@ -125,7 +134,9 @@ def sweep(
     store: Store,
     order: Sequence[PlannedRun] | None = None,
 ) -> Generator[RepeatStart | Event | JobProgress | Record]:
-    """Run the repeats that the store does not have yet; the store then describes this sweep.
+    """Run the repeats that the store does not have yet.
+
+    The store then describes this sweep.
 
     `order` is the execution order, or the repeats that run; reports keep the order of `wanted`.
     Yields the start, the events, one progress per second and the record of each repeat; a record
@@ -187,7 +198,7 @@ def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
 
 
 def check_devices(trial: Trial, where: ClusterSetup) -> None:
-    """Raise LaunchError if the hosts have no GPUs for the trial, or too few to be not shared."""
+    """Raise LaunchError if the hosts have no GPUs for the trial, or too few."""
     if trial.layout.device == "gpu" and not all(host.gpus for host in where.hosts):
         without = [host.name for host in where.hosts if not host.gpus]
         raise LaunchError(

@@ -33,7 +33,9 @@ class Failures:
 
 
 def attempt_text(failures: Failures | None, part: str, make: Callable[[], str]) -> str:
-    """Return a part of a text, or a line that reports its failure; raise without `failures`.
+    """Return a part of a text, or a line that reports its failure.
+
+    Raise without `failures`.
 
     Readers of the text must see that something is missing.
     """

@@ -107,7 +107,7 @@ class SweepScreen:
         self._bar.update(task, completed=done, total=total, description=name, left=left)
 
     def _estimate(self) -> str:
-        """The time left of the sweep: 'about 3 min left', or '' before a repeat has finished."""
+        """Return 'about 3 min left' for the sweep, or '' before a repeat has finished."""
         if self._started is None or self._started.seconds_left is None:
             return ""
         past = self._glimpse.seconds if self._glimpse else 0.0

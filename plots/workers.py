@@ -23,7 +23,10 @@ _QUIET_SECONDS = 10.0
 def worker_table(
     trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS, left: str = ""
 ) -> RenderableType:
-    """Return one row per worker; with too many, the slowest few and a line on the rest."""
+    """Return one row per worker.
+
+    With too many, the slowest few and a line on the rest.
+    """
     shown, rest = _selection(glimpse.workers, min(rows, MOST_ROWS))
     hosts = _short([one.host for one in glimpse.workers])
     has_gpus = any(one.gpu is not None for one in glimpse.workers)
@@ -46,7 +49,7 @@ def worker_table(
 
 
 def title(trial: Trial, glimpse: JobProgress, left: str = "") -> str:
-    """Return the job in a line: name, current throughput, rendezvous and the time `left`."""
+    """Return the job in a line: name, throughput, rendezvous and the time `left`."""
     working = [one for one in glimpse.workers if one.state not in _STALLED_STATES]
     rates = [one.images_per_second for one in working if one.images_per_second is not None]
     name, scale = rate_unit(trial)

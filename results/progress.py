@@ -63,7 +63,7 @@ def sweep_seconds_left(left: Sequence[str], finished: Iterable[tuple[str, float]
 
 
 def job_seconds_left(done: int, total: int, seconds: float, since: float = 0.0) -> float | None:
-    """Estimate the seconds to the end of `total` windows; None before the first.
+    """Estimate the seconds to the end of `total` windows or epochs; None before one.
 
     `done` of them took `seconds`; another `since` seconds have passed.
     """

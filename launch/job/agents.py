@@ -24,7 +24,10 @@ from launch.transport.protocol import AgentMessages
 
 
 class AgentChannel:
-    """Channel to a host's agent; messages arrive in the inbox. `close` ends its processes."""
+    """Channel to a host's agent; messages arrive in the inbox.
+
+    `close` ends its processes.
+    """
 
     def __init__(self, host: Host, start: Starter, inbox: Inbox) -> None:
         self.host = host
@@ -88,7 +91,10 @@ class Agents:
         self._at_work.update(wanted)
 
     def _await_leases(self, names: set[str]) -> None:
-        """Wait for the leases of these hosts; PreflightError if another controller holds one."""
+        """Wait for the leases of these hosts.
+
+        PreflightError if another controller holds one.
+        """
         deadline = time.monotonic() + limits.AGENT_ANSWER_SECONDS
         while names and (message := self._receive_until(deadline)) is not None:
             if message.host.name in names and message.say in GONE:
@@ -127,7 +133,10 @@ class Agents:
         self.send(process.host, message)
 
     def free_port(self, host: Host, wanted: int | None) -> int:
-        """Return a port that the host can bind: `wanted`, or any; LaunchError if there is none."""
+        """Return a port that the host can bind: `wanted`, or any.
+
+        LaunchError if there is none.
+        """
         if host.login is None:
             return agent.free_port(host.address, wanted)
         self.begin_job([host])
@@ -161,7 +170,7 @@ class Agents:
         return message
 
     def _receive_until(self, deadline: float) -> Message | None:
-        """Return the next message, or None after the deadline even if an agent never pauses."""
+        """Return the next message, or None after the deadline."""
         left = deadline - time.monotonic()
         return self.receive(left) if left > 0 else None
 

@@ -1,4 +1,7 @@
-"""Interference from other programs during a measurement, by the machine counters. Pure."""
+"""Interference from other programs during a measurement, by the machine counters.
+
+Pure.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

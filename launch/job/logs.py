@@ -1,4 +1,6 @@
-"""Logs of a job's processes: one file each within a byte budget, compressed at the end.
+"""Logs of a job's processes.
+
+One file each within a byte budget, compressed at the end.
 
 NAME.log.1 has the older lines of NAME.log if the output exceeds half the budget.
 NAME.events.jsonl has the process's events as the controller received them; the windows of a record

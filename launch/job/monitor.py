@@ -1,4 +1,7 @@
-"""State of a running job by its messages, and the verdict on it. Pure: no clock, no process."""
+"""State of a running job by its messages, and the verdict on it.
+
+Pure: no clock, no process.
+"""
 
 import signal
 from collections import deque
@@ -39,7 +42,10 @@ class Utilization:
 
 
 def cpu_share(uses: Sequence[Utilization], cores: int) -> float | None:
-    """Return the share of `cores` in use from the first heartbeat to the last; None below two."""
+    """Return the share of `cores` in use from the first heartbeat to the last.
+
+    None below two.
+    """
     if len(uses) < 2 or uses[-1].at <= uses[0].at:
         return None
     used = uses[-1].cpu_seconds - uses[0].cpu_seconds
@@ -54,7 +60,10 @@ def gpu_shares(uses: Sequence[Utilization]) -> tuple[float, ...]:
 
 
 def device_shares(label: str, uses: Sequence[Utilization], cores: int) -> dict[str, float]:
-    """Return the load of each device of a worker by its name; empty in the first ten seconds."""
+    """Return the load of each device of a worker by its name.
+
+    Empty in the first ten seconds.
+    """
     if not uses or uses[-1].at - uses[0].at < IDLE_SECONDS:
         return {}
     gpus = gpu_shares(uses)
@@ -79,7 +88,10 @@ _TAIL_LINES, TAIL_WIDTH = 3, 200
 
 @dataclass(kw_only=True)
 class ProcessState:
-    """State of one process by its messages; times are on the controller's monotonic clock."""
+    """State of one process by its messages.
+
+    Times are on the controller's monotonic clock.
+    """
 
     process: Process
     reached: bool = False
@@ -171,7 +183,7 @@ class Deadlines:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How a job ended: the status of its record, the cause of a failure, notes on a success.
+    """End of a job: status of its record, cause of a failure, notes on a success.
 
     silent    hosts without a heartbeat; the controller does not wait for them
     stopped   whether the user stopped the job, and with it the sweep
@@ -421,7 +433,7 @@ class JobMonitor:
         return ", ".join(one.label for one in stopped or suspects)
 
     def _displaced(self, now: float, seconds: float) -> Verdict | None:
-        """The verdict if some processes have had ranks for `seconds`, and others have none."""
+        """Return a verdict if some processes have had ranks for `seconds`, others none."""
         if not self.placed or now - self.placed <= seconds:
             return None
         joined = [one for one in self.states.values() if one.process.role != "scheduler"]

@@ -113,7 +113,9 @@ def _host(trial: Trial, role: str, index: int) -> int:
 
 
 def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
-    """Return one core per CPU device; with fewer cores, devices share them (oversubscribed).
+    """Return one core per CPU device.
+
+    With fewer cores, devices share them (oversubscribed).
 
     A server shares the cores of its worker, or all cores of the host's devices.
     """
@@ -137,7 +139,10 @@ def _slots(trial: Trial, index: int) -> range:
 
 
 def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
-    """Return the worker's GPUs on its host; workers share them if the host has too few."""
+    """Return the worker's GPUs on its host.
+
+    Workers share them if the host has too few.
+    """
     if trial.layout.device != "gpu" or role != "worker":
         return ()
     count = host.gpus or trial.layout.devices_per_host
@@ -145,7 +150,7 @@ def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
 
 
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
-    """Return whether a host, or a machine of several hosts, runs more devices than it has."""
+    """Return whether a host, or its machine, runs more devices than it has."""
     most = min(trial.layout.devices, trial.layout.devices_per_host)
     job = hosts[: trial.worker_hosts]
     if any(most > host.devices(trial.layout.device) for host in job):
@@ -158,7 +163,7 @@ def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
 
 
 def describe(processes: Sequence[Process]) -> list[str]:
-    """Return two lines per process: host and name, then its command as a shell takes it."""
+    """Return two lines per process: host and name, then its shell command."""
     lines = []
     for process in processes:
         pinned = f" cores {','.join(map(str, process.cores))}" if process.cores else ""
@@ -167,7 +172,7 @@ def describe(processes: Sequence[Process]) -> list[str]:
 
 
 def command_line(process: Process) -> str:
-    """Return the shell command that starts it on its host: environment, cores, command."""
+    """Return its shell command on its host: environment, cores, command."""
     env = [secrets.assignment(name, value) for name, value in process.env.items()]
     taskset = ["taskset", "-c", ",".join(map(str, process.cores))] if process.cores else []
     return " ".join([*env, *taskset, secrets.command_line(process.argv)])

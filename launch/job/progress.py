@@ -12,7 +12,10 @@ _STALLED_SECONDS, _STALLED_WINDOWS = 10.0, 3
 
 
 def job_progress(monitor: JobMonitor, now: float) -> JobProgress:
-    """Return the progress of the job at `now`; the first idle device is noted in the monitor."""
+    """Return the progress of the job at `now`.
+
+    The first idle device is noted in the monitor.
+    """
     workers = monitor.workers
     monitor.idle = monitor.idle or _idle(monitor)
     return JobProgress(

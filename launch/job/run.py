@@ -1,4 +1,4 @@
-"""Execution of one job: start its processes by their hosts' agents, follow them to the end."""
+"""Execution of one job: start its processes by agents, follow them to the end."""
 
 import secrets
 import signal
@@ -29,7 +29,7 @@ _FINAL = GONE | {"refused", "exit"}
 
 
 class Monitor(Protocol):
-    """State of a running job by the messages of its agents, without a clock of its own."""
+    """State of a running job by its agents' messages, without a clock of its own."""
 
     processes: Sequence[Process]
 

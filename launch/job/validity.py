@@ -22,7 +22,9 @@ def judge(
     idle: Sequence[Note] = (),
     machines: Mapping[str, Span] | None = None,
 ) -> Verdict:
-    """Return the verdict on a job whose processes succeeded; failed if it was not this trial's.
+    """Return the verdict on a job whose processes succeeded.
+
+    Failed if it was not this trial's.
 
     The notes list the caveats of its number: idle devices, interference by the machine counters.
     """
@@ -69,7 +71,7 @@ def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 
 
 def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
-    """A note if a worker on one core, which waits for no other, did not always get the CPU."""
+    """A note if a single worker on one core did not always get the CPU."""
     layout = trial.layout
     if trial.servers or layout.devices > 1 or layout.device == "gpu" or trial.engine == "fake":
         return
@@ -80,7 +82,10 @@ def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
 
 
 def _emitted(trial: Trial, workers: Sequence[ProcessState]) -> list[Note]:
-    """Return the workers' notes; those on little computing only if a network is involved."""
+    """Return the workers' notes.
+
+    Those on little computing only if a network is involved.
+    """
     notes = [of_json(note) for one in workers for note in (one.log.done or {}).get("notes", ())]
     alone = trial.hosts < 2 and trial.mode != "real"
     return [note for note in notes if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
@@ -107,7 +112,10 @@ def _overlap(trial: Trial, workers: Sequence[ProcessState]) -> float:
 
 
 def accuracy(workers: Sequence[ProcessState]) -> float | None:
-    """Return the accuracy of the last validation over all ranks; None if a rank has none."""
+    """Return the accuracy of the last validation over all ranks.
+
+    None if a rank has none.
+    """
     return accuracy_of([worker.log.epochs for worker in workers])
 
 

@@ -75,7 +75,10 @@ def load(folder: Path) -> Cluster:
 
 
 def down(folder: Path) -> bool:
-    """End the cluster of a folder with all its processes; return whether there was one."""
+    """End the cluster of a folder with all its processes.
+
+    Return whether there was one.
+    """
     folder = folder.resolve()
     cluster = read(folder)
     if cluster is None:
@@ -110,12 +113,15 @@ def mend(cluster: Cluster, name: str) -> None:
 
 
 def rate(cluster: Cluster, text: str) -> None:
-    """Limit every host's link in each direction, such as to '200mbit'; 'none': no limit."""
+    """Limit every host's link in each direction, such as to '200mbit'.
+
+    'none': no limit.
+    """
     network.limit(cluster, [node for node in cluster.nodes if runs(node)], text)
 
 
 def kill(cluster: Cluster, name: str) -> None:
-    """End a host as a power failure does: the link goes first, so that no message gets out."""
+    """End a host as a power failure does: its link fails before its processes."""
     node = _node(cluster, name)
     network.turn(cluster, node, "down")
     os.kill(node.pid, signal.SIGKILL)

@@ -32,7 +32,7 @@ Subsystem sftp internal-sftp
 
 
 def main() -> None:
-    """Send the pid of the outer namespace, set up the host as read from stdin, and stay."""
+    """Send the outer namespace's pid, set up the host read from stdin, and stay."""
     os.umask(0o022)
     settings = json.load(sys.stdin)
     # The machine's /proc is still in place.

@@ -76,7 +76,7 @@ def _check_open(folders: set[Path]) -> None:
 
 
 def links_to(path: Path) -> dict[Path, str]:
-    """Return the symbolic links between a path and its real location, with their targets."""
+    """Return the symbolic links on the way to a path, with their targets."""
     for part in (*reversed(path.parents), path):
         if part.is_symlink():
             says = str(part.readlink())

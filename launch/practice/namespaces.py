@@ -1,4 +1,4 @@
-"""World: the first process of the namespaces that a local test cluster's hosts are in.
+"""World: the first process of the namespaces around a local test cluster.
 
 The cluster ends with it, and it ends with its owner. Standard library only: it runs with `-S`.
 """
@@ -20,7 +20,10 @@ _FIRST_UID, _LAST_UID = 20000, 60000
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of the cluster's programs; PATH includes Debian's folders for root."""
+    """Return the variables of the cluster's programs.
+
+    PATH includes Debian's folders for root.
+    """
     # With a safe path, `python -m` would not find the checkout.
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONSAFEPATH"}
     path = os.pathsep.join((kept.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
@@ -28,7 +31,7 @@ def environment() -> dict[str, str]:
 
 
 def main() -> None:
-    """Send the parent's pid, start the hosts as read from stdin, and stay until the end.
+    """Send the parent's pid, start the hosts read from stdin, and stay.
 
     Until it reads 'stay', it ends when its standard input closes.
     """

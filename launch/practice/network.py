@@ -1,4 +1,4 @@
-"""Network of a local test cluster: a switch, a link to each host, one to the machine."""
+"""Network of a local test cluster: a switch, links to hosts and the machine."""
 
 import ipaddress
 import json
@@ -31,7 +31,10 @@ class Link:
 
 
 def run(*argv: str, text: str = "") -> str:
-    """Run a short program and return its output; LaunchError with its error if it fails."""
+    """Run a short program and return its output.
+
+    LaunchError with its error if it fails.
+    """
     try:
         done = subprocess.run(
             argv,
@@ -58,7 +61,9 @@ def _within(pid: int, *argv: str, lines: Iterable[str] = ()) -> str:
 
 
 def claim(pid: int) -> tuple[str, ipaddress.IPv4Network]:
-    """Create the machine's link into a process's namespace; return its name and its subnet.
+    """Create the machine's link into a process's namespace.
+
+    Return its name and its subnet.
 
     The name stands for the subnet, and the kernel allows it only once.
     """
@@ -122,7 +127,10 @@ def turn(cluster: Cluster, node: Node, to: str) -> None:
 
 
 def limit(cluster: Cluster, nodes: Iterable[Node], rate: str) -> None:
-    """Limit links of hosts in both directions to a rate such as 200mbit; 'none': no limit."""
+    """Limit links of hosts in both directions to a rate such as 200mbit.
+
+    'none': no limit.
+    """
     if rate != "none" and not _RATE.fullmatch(rate):
         raise LaunchError(
             f"rate: expected a limit such as 200mbit or 1gbit, or none, got {quoted(rate)}"

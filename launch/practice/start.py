@@ -28,7 +28,9 @@ _BECOME = ("sudo\n", "su\n", "doas\n")
 
 
 def owner_of_terminal() -> int | None:
-    """Return the leader of the session in which a command was typed; None if it is the command.
+    """Return the leader of the session in which a command was typed.
+
+    None if it is the command.
 
     sudo may give its command a session that ends with it; then it is the session of sudo.
     """
@@ -54,7 +56,10 @@ def _program(name: str) -> str:
 
 
 def missing() -> str:
-    """Return why this user cannot start a local test cluster on this machine; '' if possible."""
+    """Return why this user cannot start a local test cluster on this machine.
+
+    '' if possible.
+    """
     if os.geteuid() != 0:
         return "local test cluster: expected root. Run the command with sudo"
     lacking = [package for package, names in _PACKAGES.items() if not all(map(_program, names))]
@@ -83,7 +88,10 @@ World = subprocess.Popen[bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRequest:
-    """Request for a cluster; `owner` is a pid (0: none), `home` the size of each /home."""
+    """Request for a cluster.
+
+    `owner` is a pid (0: none), `home` the size of each /home.
+    """
 
     folder: Path
     names: tuple[str, ...]
@@ -147,7 +155,10 @@ def _keys(count: int, within: Path) -> list[Key]:
 
 @contextmanager
 def _world(wanted: ClusterRequest) -> Iterator[World]:
-    """Start the detached world process; it ends with this context unless it receives stay."""
+    """Start the detached world process.
+
+    It ends with this context unless it receives stay.
+    """
     words = ["setsid", "--fork", *APART, sys.executable, "-S", "-m", "launch.practice.namespaces"]
     try:
         owners = [os.pidfd_open(wanted.owner)] if wanted.owner else []  # readable once it has ended

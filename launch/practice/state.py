@@ -1,4 +1,4 @@
-"""State of a local test cluster: the files of its folder, and whether it still runs."""
+"""State of a local test cluster: its files, and whether it still runs."""
 
 import fcntl
 import json

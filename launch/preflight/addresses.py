@@ -16,7 +16,9 @@ _INNER = ("lo", "docker", "br-", "virbr", "veth", "cni", "flannel")
 
 
 def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") -> str:
-    """Return the address that a job binds on a host; `addresses` are by network interface.
+    """Return the address that a job binds on a host.
+
+    `addresses` are by network interface.
 
     It is that of `interface` if given, else the one SSH `reached` it by, else its only one.
     Raises LaunchError if there is none of them.

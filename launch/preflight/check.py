@@ -21,7 +21,7 @@ from launch.transport.line import Starter
 
 
 def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
-    """Measure 10^6 bytes per second from the first host to the last, which may be the same.
+    """Measure 10^6 bytes per second from the first host to the last.
 
     Raises LaunchError if one cannot listen or the other cannot connect.
     """
@@ -46,7 +46,7 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
 
 
 def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> None:
-    """Raise LaunchError if the Python that a trial names cannot run it on one of its hosts."""
+    """Raise LaunchError if a trial's own Python cannot run it on one of its hosts."""
     named = [one for one in trials if one.mxnet.python and one.engine == "mxnet"]
     kinds = {
         (one.mxnet.python, one.layout.device, one.hosts, one.servers > 0): one for one in named
@@ -60,7 +60,10 @@ def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: St
 
 
 def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]:
-    """Return the facts of a host and of a Python on it; LaunchError if it does not answer."""
+    """Return the facts of a host and of a Python on it.
+
+    LaunchError if it does not answer.
+    """
     with closing(RemoteProgram(host, start, "probe")) as probe:
         return _request_facts(probe, [host.tree], python)
 
@@ -93,7 +96,7 @@ def examine(
     wanted: Requirements,
     report: Report = lambda _: None,
 ) -> list[HostReport]:
-    """Check every host; return their reports, with facts and problems, in the order given.
+    """Check every host; return their reports in the order given.
 
     `report` gets each host when it is connected, without facts or problems, and again when it has
     answered or failed, before hosts are compared and connected with each other. An interrupt ends

@@ -50,7 +50,7 @@ class Requirements:
 
 @dataclass(frozen=True, kw_only=True)
 class HostReport:
-    """Result of a host's check: its address, its facts and the problems that exclude it.
+    """Result of a host's check: its address, facts and problems.
 
     reach    latency (ms) and bandwidth (mb_s, 10^6 bytes per second) to other hosts, if measured
     differs  names of the facts in which it differs from most hosts
@@ -190,7 +190,7 @@ def value(examined: HostReport, name: str) -> str:
 def compare_hosts(
     found: Sequence[HostReport], own: Mapping[str, str] = NOTHING
 ) -> list[HostReport]:
-    """Add the facts in which hosts differ from the controller, or else from most hosts.
+    """Add each host's differences from the controller, or else from most hosts.
 
     `own` has the controller's values, empty if one does not matter. Its code always counts, its
     versions only if a host has them too: equal hosts may differ from it. Different code or

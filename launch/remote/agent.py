@@ -110,7 +110,7 @@ class Agent:
         self.counters = Counters()
 
     def run(self) -> None:
-        """Serve the controller until it stops this agent, closes the connection or is silent."""
+        """Serve the controller until it stops this agent, disconnects or is silent."""
         adopt_orphans()
         os.set_blocking(1, False)
         woken, waker = os.pipe()
@@ -138,7 +138,10 @@ class Agent:
             self._send()
 
     def say(self, **message: Any) -> None:
-        """Queue a message to the controller; the loop sends it when the connection accepts it."""
+        """Queue a message to the controller.
+
+        The loop sends it when the connection accepts it.
+        """
         self.unsent += (json.dumps(message) + "\n").encode()
         self._send()
 
@@ -270,7 +273,9 @@ class Agent:
             os.close(fd)
 
     def _reap(self) -> bool:
-        """Report ended children after their last output; return whether any descendant is left.
+        """Report ended children after their last output.
+
+        Return whether any descendant is left.
 
         Orphans become this process's children: without a child there is no descendant.
         """
@@ -289,7 +294,10 @@ class Agent:
             self.say(say="exit", id=child.name, **child.ended(status))
 
     def _end_all(self) -> bool:
-        """Send SIGTERM, wait two seconds, send SIGKILL; return whether every descendant is gone."""
+        """Send SIGTERM, wait two seconds, send SIGKILL.
+
+        Return whether every descendant is gone.
+        """
         if self._reap():
             signal_all(signal.SIGTERM)
         deadline = time.monotonic() + limits.GRACE_SECONDS

@@ -76,7 +76,7 @@ class Module:
 
 
 def code_hash(root: Path | str) -> str:
-    """Return 12 hex digits over all code that a measured process can run, and the lock file.
+    """Return 12 hex digits over the code of measured processes and the lock file.
 
     Comments, docstrings and empty lines do not count. Raises OSError if a file cannot be read.
     """

@@ -15,7 +15,9 @@ NOTHING = type(None)
 
 
 def parsed(line: str | bytes, shapes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Parse a line as one of these commands with its fields; ProtocolError if it is none.
+    """Parse a line as one of these commands with its fields.
+
+    ProtocolError if it is none.
 
     The shape of a field is a type, [shape] for a list, {str: shape} for an object, (shape, ...)
     for a tuple, or a set of alternatives. A field that may be None may be absent.

@@ -1,4 +1,4 @@
-"""Python environment of a checkout on a host, made by its own tools/environment.sh.
+"""Python environment of a checkout on a host, made by tools/environment.sh.
 
     to it    {"do": "environment", "tree", "env", "owner", "folder", "lock", "wheels", "pushed"}
     from it  {"say": "done", "code", "lines"} | {"say": "lacking"}
@@ -38,7 +38,10 @@ _ASKS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Carry out the request of one line and report it; end all when the connection closes."""
+    """Carry out the request of one line and report it.
+
+    End all when the connection closes.
+    """
     asked: dict[str, Any] = {}
     try:
         asked = commands.parsed(sys.stdin.readline(), _ASKS)

@@ -1,4 +1,4 @@
-"""Facts of a host: its machine, the checkout on it, and that checkout's Python and MXNet."""
+"""Facts of a host: its machine, and the checkout's code, Python and MXNet."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -29,7 +29,10 @@ _PROBE_BYTES = 1 << 20
 
 
 def _boot_id() -> str:
-    """Return an id that containers and namespaces of a machine share; empty if not available."""
+    """Return an id that containers and namespaces of a machine share.
+
+    Empty if not available.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
             return file.read().strip()
@@ -106,7 +109,7 @@ def addresses() -> dict[str, str]:
 
 
 def _disk(folder: str) -> dict[str, Any]:
-    """Return the free bytes of the folder's disk, and whether a file can be written there."""
+    """Return the free bytes of a folder's disk, and whether it can be written."""
     place = os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100,PTH111
     while not os.path.isdir(place):  # noqa: PTH112
         place = os.path.dirname(place)  # noqa: PTH120
@@ -156,7 +159,10 @@ def gpus() -> dict[str, Any]:
 
 
 def _cuda_driver() -> str:
-    """Return the CUDA version that the driver supports, as 12.4; empty if not available."""
+    """Return the CUDA version that the driver supports, as 12.4.
+
+    Empty if not available.
+    """
     import ctypes  # noqa: PLC0415 - few hosts need it
 
     number = ctypes.c_int(0)
@@ -191,7 +197,9 @@ _ERROR = re.compile(r"\w*(Error|Exception)\b")
 
 
 def checkout_facts(trees: list[str], python: str) -> dict[str, Any]:
-    """Return facts of the first tree with a complete environment, or that exists; of the shells.
+    """Return facts of the first tree with a complete environment, or that exists.
+
+    Of the shells.
 
     An environment is complete once tools/environment.sh has written its stamp.
     """
@@ -264,7 +272,10 @@ def _printed(command: list[str]) -> str:
 
 
 def _commit(tree: str) -> str:
-    """Return the short commit of a checkout, with + if files differ; empty without git."""
+    """Return the short commit of a checkout, with + if files differ.
+
+    Empty without git.
+    """
     if not tree or not os.path.exists(os.path.join(tree, ".git")):  # noqa: PTH110,PTH118
         return ""
     git = ["git", "-C", tree, "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -312,7 +323,10 @@ def _answer(tree: str, path: str) -> list[str]:
 
 
 def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
-    """Return values that change with a file or a folder's contents; empty if it is missing."""
+    """Return values that change with a file or a folder's contents.
+
+    Empty if it is missing.
+    """
     found: dict[str, list[int]] = {}
     for file in files:
         try:
@@ -389,7 +403,10 @@ def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) ->
 
 
 def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
-    """Return shards and share of each data set, by bench.data.partition; `verify` reads all."""
+    """Return shards and share of each data set, by bench.data.partition.
+
+    `verify` reads all.
+    """
     path = os.path.join(tree, python)  # noqa: PTH118
     words = ["--verify"] * verify
     seconds = limits.VERIFY_SECONDS if verify else limits.CONTENTS_SECONDS

@@ -74,7 +74,7 @@ def check_own(path: bytes, descriptor: int) -> None:
 
 
 def check_folder(folder: bytes) -> None:
-    """Raise LaunchError if another user except root can replace a folder, or write into it.
+    """Raise LaunchError if a user except root can replace a folder or write to it.
 
     The same holds for the folders above it and for links on its path. A sticky folder above it,
     such as /tmp, is safe.

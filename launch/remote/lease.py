@@ -195,7 +195,10 @@ def _peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def read_answer(asking: socket.socket) -> dict[str, Any]:
-    """Return the owner that a holder sends; empty if it does not answer, or not as a lease."""
+    """Return the owner that a holder sends.
+
+    Empty if it does not answer, or not as a lease.
+    """
     text, deadline = b"", time.monotonic() + limits.LEASE_ANSWER_SECONDS
     try:
         while len(text) < _MOST_BYTES and time.monotonic() < deadline:

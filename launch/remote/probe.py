@@ -1,4 +1,4 @@
-"""Probe: collects the facts of one host and tests its connections, for the controller.
+"""Probe: collects the facts of one host and tests its connections.
 
 One JSON line each:
 
@@ -130,7 +130,7 @@ def _reach(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(asked: dict[str, Any]) -> dict[str, Any]:
-    """Measure the median round trip in ms and the TCP bandwidth in 10^6 bytes per second."""
+    """Measure the median round trip (ms) and TCP bandwidth (10^6 bytes per second)."""
     address, port = asked["target"]
     try:
         with socket.create_connection((address, port), limits.REACH_SECONDS) as line:
@@ -193,7 +193,10 @@ def _cause(do: str, error: Exception) -> str:
 
 
 def main() -> None:
-    """Answer the controller until the connection closes; then end with all child processes."""
+    """Answer the controller until the connection closes.
+
+    Then end with all child processes.
+    """
     for line in sys.stdin.buffer:
         try:
             asked = commands.parsed(line, _SHAPES)

@@ -82,7 +82,10 @@ class Child:
 
 
 def start(wanted: dict[str, Any]) -> Child:
-    """Start a process: id, argv, env, bare, cwd, cores, gpus; OSError, SubprocessError if not."""
+    """Start a process: id, argv, env, bare, cwd, cores, gpus.
+
+    OSError, SubprocessError if not.
+    """
     output, output_end = os.pipe()
     events, events_end = os.pipe()
     try:
@@ -141,7 +144,10 @@ def adopt_orphans() -> None:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """Return the fields of /proc/PID/stat from the state on; none if the process is gone."""
+    """Return the fields of /proc/PID/stat from the state on.
+
+    None if the process is gone.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

@@ -50,7 +50,7 @@ _MOST_LINE = 1 << 30
 
 
 class MasterLine:
-    """Stdin and stdout, with a heartbeat per second: `done` of `total` bytes are checked."""
+    """Stdin and stdout, with a heartbeat per second on `done` of `total` bytes."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -172,7 +172,10 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 class File(NamedTuple):
-    """A file as the controller lists it; `link` is the target if it is a symbolic link."""
+    """A file as the controller lists it.
+
+    `link` is the target if it is a symbolic link.
+    """
 
     name: str
     size: int
@@ -293,7 +296,10 @@ class Receiver:
             )
 
     def _found(self, at: int) -> Any:
-        """Return the state of a file; one that a push recorded as listed is not read again."""
+        """Return the state of a file.
+
+        One that a push recorded as listed is not read again.
+        """
         file = self.files[at]
         path, part = self._path(file.name), self.part_path(file.name)
         if file.link:
@@ -332,7 +338,10 @@ class Receiver:
         self._finish(self._path(name), self.files[at], crc, put=put)
 
     def _take(self, at: int, start: int) -> None:
-        """Receive a file's missing bytes; rename it once it is complete, checked and on disk."""
+        """Receive a file's missing bytes.
+
+        Rename it once it is complete, checked and on disk.
+        """
         file = self.files[at]
         path, part = self._path(file.name), self.part_path(file.name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -425,7 +434,10 @@ def reason(error: Exception, into: str) -> str:
 
 
 def main() -> None:
-    """Serve one controller on this process's stdin and stdout; exit 1 if files are missing."""
+    """Serve one controller on this process's stdin and stdout.
+
+    Exit 1 if files are missing.
+    """
     master = MasterLine()
     message: dict[str, Any] = {"into": "."}
     try:

@@ -1,4 +1,4 @@
-"""End of a controller's processes on a host, found by the lease that its agent holds.
+"""End of a controller's processes on a host, found by its agent's lease.
 
 Only a lease of this user counts. Only its process, as the kernel gives it, and the descendants of
 that process are signaled.
@@ -19,7 +19,10 @@ from launch.remote.processes import descendants
 
 
 def main() -> None:
-    """End the agent that uses this host and its descendants on request; report its owner."""
+    """End the agent that uses this host and its descendants on request.
+
+    Report its owner.
+    """
     for line in sys.stdin.buffer:
         try:
             asked = commands.parsed(line, {"end": {"n": int}})
@@ -30,7 +33,10 @@ def main() -> None:
 
 
 def end(holder: dict[str, Any]) -> dict[str, Any]:
-    """End the holder of a lease and its processes; return its owner, and whether one is left."""
+    """End the holder of a lease and its processes.
+
+    Return its owner, and whether one is left.
+    """
     if not holder:
         return {"owner": "", "left": False}
     pid = int(holder["pid"])

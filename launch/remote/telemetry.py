@@ -21,7 +21,7 @@ _DENIED = "only root can read the RAPL counters (permission denied)"
 
 
 class Rapl:
-    """Energy of the processors, and of the memory if it has a counter, since the first read."""
+    """Energy of processors, and of memory if counted, since the first read."""
 
     def __init__(self, folder: Path = POWERCAP) -> None:
         self._folder = folder
@@ -46,7 +46,7 @@ class Rapl:
 
 
 def zones(folder: Path) -> Iterator[Path]:
-    """Yield the folders to add up: each package, and the memory, which is in no package.
+    """Yield the folders to add up: each package, and the memory.
 
     Other zones are parts of a package (core, uncore) or contain all of them (psys).
     """
@@ -57,7 +57,10 @@ def zones(folder: Path) -> Iterator[Path]:
 
 
 def used(before: Mapping[Path, int], now: Mapping[Path, int], ranges: Mapping[Path, int]) -> int:
-    """Return the microjoules between two reads; a smaller count means that it wrapped around."""
+    """Return the microjoules between two reads.
+
+    A smaller count means that it wrapped around.
+    """
     return sum(
         count - before[zone] + (ranges[zone] if count < before[zone] else 0)
         for zone, count in now.items()
@@ -85,7 +88,10 @@ class Power:
 
 
 def watts(lines: Sequence[str]) -> float | None:
-    """Return the power of all GPUs, by lines of index, load and power; None if one has none."""
+    """Return the power of all GPUs, by lines of index, load and power.
+
+    None if one has none.
+    """
     try:
         return sum(float(line.split(",")[2]) for line in lines) if lines else None
     except (IndexError, ValueError):
@@ -146,7 +152,7 @@ class Gpus:
 
 
 class _Query:
-    """Periodic query of nvidia-smi that never waits: the answer comes with a later heartbeat."""
+    """Periodic query of nvidia-smi that never waits for the answer."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -221,7 +227,10 @@ class Counters:
         self._rapl = Rapl()
 
     def read(self, now: float, children_seconds: float, cores: set[int]) -> dict[str, Any]:
-        """Return the counters now; `children_seconds` are the children's processor seconds."""
+        """Return the counters now.
+
+        `children_seconds` are the children's processor seconds.
+        """
         if now - self._slow_at >= _SLOW_SECONDS:
             self._slow_at = now
             clocks = [

@@ -26,7 +26,9 @@ Result = TypeVar("Result")
 def as_completed(
     act: Callable[[One], Result], items: Iterable[One], at_once: int = AT_ONCE
 ) -> Iterator[tuple[int, Result]]:
-    """Run `act` on items in parallel; yield the index and the result of each as it ends.
+    """Run `act` on items in parallel.
+
+    Yield the index and the result of each as it ends.
 
     Exceptions are raised as they come, an interrupt at once; the caller closes what the threads
     wait for. Unlike an executor's, these threads do not delay the end of the process.
@@ -109,7 +111,9 @@ class Flow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """Message of a program on a host; `say` is 'lost' once, when its connection is lost.
+    """Message of a program on a host.
+
+    `say` is 'lost' once, when its connection is lost.
 
     at     when it was read, by the monotonic clock
     size   bytes of the message
@@ -194,7 +198,7 @@ class RemoteProgram:
             self._check_silence()
 
     def request(self, message: dict[str, Any], seconds: float, *expected: str) -> dict[str, Any]:
-        """Send a message and return its answer, of an expected kind, with its kind as `say`.
+        """Send a message and return its answer, with its kind as `say`.
 
         Raises LaunchError if the program fails, ends or breaks the protocol, or does not answer
         within `seconds`. A late answer to an earlier request is skipped.
@@ -220,7 +224,9 @@ class RemoteProgram:
         raise self.protocol_error("expected one answer, got answers to other requests")
 
     def stream(self, say: str) -> Iterator[Parsed]:
-        """Yield kinds and fields of messages, heartbeats too; the last one is of kind `say`.
+        """Yield kinds and fields of messages, heartbeats too.
+
+        The last one is of kind `say`.
 
         Raises LaunchError if the program has failed, is silent or is lost.
         """

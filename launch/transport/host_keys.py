@@ -1,4 +1,7 @@
-"""Host keys: check of a host's key against known_hosts; no key is accepted silently."""
+"""Host keys: check of a host's key against known_hosts.
+
+No key is accepted silently.
+"""
 
 import binascii
 import contextlib

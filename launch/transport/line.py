@@ -1,4 +1,7 @@
-"""Connection to a program on a host; its source is sent over the connection itself."""
+"""Connection to a program on a host.
+
+Its source is sent over the connection itself.
+"""
 
 import contextlib
 import json
@@ -46,7 +49,7 @@ class Line(Protocol):
         """Send bytes; a closed connection ignores them."""
 
     def lines(self, most: int) -> Iterator[bytes]:
-        """Yield the program's lines after its mark, until it ends or the connection is lost.
+        """Yield the program's lines after its mark, until its end.
 
         ProtocolError for a line of more than `most` bytes.
         """
@@ -69,7 +72,7 @@ def new_mark() -> bytes:
 
 @cache
 def _modules(program: str) -> bytes:
-    """Return the modules of launch/remote that a program imports, each after its own imports."""
+    """Return the modules that a program imports, each after its own imports."""
     modules = closure(ROOT, (f"launch.remote.{program}",))
     return json.dumps([[name, module.text.decode()] for name, module in modules.items()]).encode()
 
@@ -81,7 +84,9 @@ def sources(program: str, mark: bytes = b"") -> bytes:
 
 
 def split(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
-    """Split pieces into complete lines; ProtocolError for one of more than `most` bytes.
+    """Split pieces into complete lines.
+
+    ProtocolError for one of more than `most` bytes.
 
     An incomplete last line is dropped.
     """

@@ -1,4 +1,6 @@
-"""Protocol of programs on hosts: the check of every message that a host sends. Pure.
+"""Protocol of programs on hosts: the check of every message that a host sends.
+
+Pure.
 
 A host is trusted for its own processes only. A line that begins like a message must be one of a
 known kind, with fields of the right types and ranges; otherwise ProtocolError. Other lines are

@@ -71,7 +71,10 @@ def raised_limit() -> int:
 
 
 def dial(host: str, port: int) -> socket.socket:
-    """Connect to a server that sends its banner; OSError or SSHException if it does not."""
+    """Connect to a server that sends its banner.
+
+    OSError or SSHException if it does not.
+    """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     deadline = time.monotonic() + limits.CONNECT_SECONDS
     for at, (family, kind, protocol, _, address) in enumerate(found):

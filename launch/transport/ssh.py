@@ -1,4 +1,4 @@
-"""SSH: start of mxscale's programs on other hosts, by Fabric and the user's SSH configuration."""
+"""SSH: start of programs on other hosts, with the user's SSH configuration."""
 
 import contextlib
 import logging
@@ -93,7 +93,10 @@ class SshLine:
         self.write(sources(program, self._program))
 
     def begin(self, seconds: float) -> str:
-        """Wait until the program has started; return the reason if it has not within `seconds`."""
+        """Wait until the program has started.
+
+        Return the reason if it has not within `seconds`.
+        """
         deadline = time.monotonic() + seconds
         marks = [b"\n" + self._shell + b"\n", b"\n" + self._program + b"\n"]
         ended = False
@@ -144,7 +147,10 @@ class SshLine:
         return str(clean(lines[-1]))[:100] if lines else ""
 
     def close(self, seconds: float) -> None:
-        """Close the program's stdin and wait `seconds` for its end; 0: close the connection."""
+        """Close the program's stdin and wait `seconds` for its end.
+
+        0: close the connection.
+        """
         if not seconds:  # the host does not answer
             self._connection.client.close()
             return
@@ -196,7 +202,7 @@ _THROUGH, _PROXIES = 256, 8
 
 
 class _Connection(Connection):  # type: ignore[misc] # Fabric has no types
-    """Fabric's connection; it would keep this attribute in the shared configuration otherwise."""
+    """Fabric's connection, with this attribute outside the shared configuration."""
 
     inline_ssh_env = True
 
@@ -341,7 +347,7 @@ class Ssh:
                 return
 
     def _socket(self, made: Connection, gateway: Connection | str | None) -> Any:
-        """Return the transport of a connection: a socket, a gateway's channel or a ProxyCommand."""
+        """Return a socket, a gateway's channel or a ProxyCommand for a connection."""
         if not gateway:
             return dial(made.host, made.port)
         if isinstance(gateway, str):

@@ -40,7 +40,7 @@ _CANONICAL = {"yes", "always"}
 
 
 def read(path: str) -> "Configuration":
-    """Read the configuration of a file, or by default those of the user and the system.
+    """Read the configuration of a file, or that of the user and the system.
 
     Raises LaunchError.
     """
@@ -52,7 +52,10 @@ def read(path: str) -> "Configuration":
 
 @dataclass(frozen=True, kw_only=True)
 class _Directive:
-    """A line of a file: keyword in lower case, words; for Include the lines of the files."""
+    """A line of a file: keyword in lower case, words.
+
+    For Include the lines of the files.
+    """
 
     where: str
     keyword: str
@@ -145,7 +148,7 @@ class _HostConfig:
 
 
 class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
-    """SSH configuration as ssh applies it, with the interface of paramiko's class for Fabric.
+    """SSH configuration as ssh applies it, with the interface of paramiko's class.
 
     Unlike in paramiko, a Host or Match block of an included file ends with that file, and matches
     only if the block that includes it does.
@@ -249,7 +252,10 @@ def _port(one: _Directive) -> str:
 
 
 def _names(patterns: Sequence[str], host: str) -> bool:
-    """Return whether a Host line matches the host; a matching negated pattern excludes it."""
+    """Return whether a Host line matches the host.
+
+    A matching negated pattern excludes it.
+    """
     if any(_like(one[1:], host) for one in patterns if one.startswith("!")):
         return False
     return any(_like(one, host) for one in patterns if not one.startswith("!"))
