@@ -24,7 +24,7 @@ class MachineCounters:
     machine       id of the machine: several agents may run on one
     cores         number of processors
     busy          processor seconds of all programs and the kernel
-    ours          processor seconds of the agent and its child processes
+    `ours`        processor seconds of the agent and its child processes
     stolen        processor seconds that the hypervisor gave to other guests
     swapped       bytes moved to and from swap
     throttled     number of thermal throttling events

@@ -12,7 +12,9 @@ def test_the_limit_of_open_files_is_raised_and_kept(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("launch.remote.limits.CONNECT_SECONDS", 0.01)
     limits = SocketLimits()  # of one connection
     limits.take()
-    with pytest.raises(LaunchError, match="files open, expected more for so many hosts; raise it"):
+    with pytest.raises(
+        LaunchError, match=r"open files per process for so many hosts\. Raise the limit"
+    ):
         limits.take()
     limits.give()
     limits.take()

@@ -105,7 +105,7 @@ def test_a_person_starts_looks_at_and_ends_a_cluster(tmp_path: Path, able: None)
         assert "up, 200 Mbit/s" in shown[0]
         assert "cut, 200 Mbit/s" in shown[1]
         assert fab("practice.down", *at).returncode == 0
-        assert fab("practice.show", *at).stderr.endswith("--dir names another folder\n")
+        assert fab("practice.show", *at).stderr.endswith("or name another folder with --dir\n")
     finally:
         down(tmp_path / "c")
 
