@@ -16,6 +16,7 @@ from bench.sweep import load_sweep
 from im2rec_tools.cli import load
 from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
+from launch.hosts import ROOT
 from tasks import ab, bandwidth, bench, cli, compare, data, hosts, practice, report, results
 from tasks.cli import command, task
 from tasks.report import RUN, UNSTEADY, timestamped_name
@@ -53,6 +54,8 @@ def demo(c):  # type: ignore[no-untyped-def]
     data.run_data_command("sample", root="data/sample")
     data.run_data_command("prepare", dir="data/sample", val_per_class="12", train_shards="2")
     _try_out("demo", "")
+    page = report.RUNS / "demo" / "report" / "index.html"
+    echo(f"Open {page.relative_to(ROOT)} in a browser.")
 
 
 def _group(name: str, *modules: ModuleType) -> Collection:
