@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from im2rec_tools.commands import NAMES
-from im2rec_tools.errors import DataError, quoted
+from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.terminal import echo, echo_error, install_filter
@@ -214,7 +214,9 @@ def integer(least: int, most: int = 2**53) -> Parse:
     def parse(called: str, text: str) -> int:
         if not re.fullmatch("[0-9]{1,16}", text) or not least <= int(text) <= most:
             upto = f"{least} or more" if most == 2**53 else f"{least} to {most}"
-            raise DataError(f"{called}: expected a whole number, {upto}, got {quoted(text)}")
+            raise DataError(
+                error_line(called, expected=f"a whole number, {upto}", got=quoted(text))
+            )
         return int(text)
 
     return parse
@@ -225,7 +227,9 @@ def tree_root(called: str, text: str) -> Path:
     _refuse_option(called, text)
     path = Path(os.path.normpath(text))
     if path.name in {"", ".", ".."}:
-        raise DataError(f"{called}: expected a folder with a name of its own, got {quoted(text)}")
+        raise DataError(
+            error_line(called, expected="a folder with a name of its own", got=quoted(text))
+        )
     return path
 
 
@@ -233,7 +237,7 @@ def path(called: str, text: str) -> Path:
     """Parse a path; an empty one is an error."""
     _refuse_option(called, text)
     if not text or "\0" in text:
-        raise DataError(f"{called}: expected a path, got {quoted(text)}")
+        raise DataError(error_line(called, expected="a path", got=quoted(text)))
     return Path(text)
 
 
@@ -241,7 +245,12 @@ def _refuse_option(called: str, text: str) -> None:
     """Raise DataError for a misplaced option: Invoke takes `--help` for a path."""
     if text.startswith("--"):
         raise DataError(
-            f"{called}: expected a path, got the option {quoted(text)}. See 'fab --help data.NAME'"
+            error_line(
+                called,
+                expected="a path",
+                got=f"the option {quoted(text)}",
+                fix="See 'fab --help data.NAME'",
+            )
         )
 
 
@@ -254,7 +263,7 @@ def percentage(called: str, text: str) -> float:
     """Parse a percentage; return it as a fraction from 0 to 1."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%?", text)
     if not match or float(match[1]) > 100:
-        raise DataError(f"{called}: expected a percentage from 0 to 100, got {quoted(text)}")
+        raise DataError(error_line(called, expected="a percentage from 0 to 100", got=quoted(text)))
     return float(match[1]) / 100
 
 
@@ -263,7 +272,7 @@ def choice(*words: str) -> Parse:
 
     def parse(called: str, text: str) -> str:
         if text not in words:
-            raise DataError(f"{called}: expected {' or '.join(words)}, got {quoted(text)}")
+            raise DataError(error_line(called, expected=" or ".join(words), got=quoted(text)))
         return text
 
     return parse

@@ -16,7 +16,7 @@ if not __package__:
     print("run `python -m launch.launch ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
-from bench.errors import is_whole, quoted
+from bench.errors import error_line, is_whole, quoted
 from bench.settings.secrets import MASK, is_secret, masked_text
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.terminal import echo, install_filter, printable
@@ -93,13 +93,17 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
     try:
         given, unknown = _parser().parse_known_args(own)
     except argparse.ArgumentError as error:
-        raise LaunchError(f"{error.argument_name}: {error.message}. See --help") from None
+        raise LaunchError(
+            error_line(error.argument_name, problem=error.message, fix="See --help")
+        ) from None
     if unknown:
-        raise LaunchError(f"{unknown[0]}: no such option. See --help")
+        raise LaunchError(error_line(unknown[0], problem="no such option", fix="See --help"))
     _refuse(given)
     if not command:
         raise LaunchError(
-            "command: expected a program and its arguments after the options, got none"
+            error_line(
+                "command", expected="a program and its arguments after the options", got="none"
+            )
         )
     workers = _whole("-n", given.num_workers, _MOST)
     return LaunchOptions(
@@ -174,20 +178,36 @@ def _refuse(given: argparse.Namespace) -> None:
     """Raise LaunchError for upstream's unsupported options, and for contradictions."""
     if given.p3:
         raise LaunchError(
-            "--p3: not supported. Use -x DMLC_PS_VAN_TYPE=p3 -x DMLC_PS_WATER_MARK=10"
+            error_line(
+                "--p3",
+                problem="not supported",
+                fix="Use -x DMLC_PS_VAN_TYPE=p3 -x DMLC_PS_WATER_MARK=10",
+            )
         )
     if given.launcher in _INSTEAD:
-        raise LaunchError(f"--launcher {given.launcher}: not supported. {_INSTEAD[given.launcher]}")
+        raise LaunchError(
+            error_line(
+                f"--launcher {given.launcher}",
+                problem="not supported",
+                fix=_INSTEAD[given.launcher],
+            )
+        )
     if given.launcher not in {None, "ssh", "local"}:
-        raise LaunchError(f"--launcher: expected ssh or local, got {quoted(given.launcher)}")
+        raise LaunchError(
+            error_line("--launcher", expected="ssh or local", got=quoted(given.launcher))
+        )
     for name, value in vars(given).items():
         if value == "":
-            raise LaunchError(f"--{name.replace('_', '-')}: expected a value, got an empty one")
+            raise LaunchError(
+                error_line(f"--{name.replace('_', '-')}", expected="a value", got="an empty one")
+            )
     for name in ("hostfile", "hosts_format", "sync_dst_dir", "ssh_config", "interface"):
         if given.launcher == "local" and getattr(given, name):
             flag = "--" + name.replace("_", "-")
             raise LaunchError(
-                f"{flag}: expected --launcher ssh, got local, which uses this machine only"
+                error_line(
+                    flag, expected="--launcher ssh", got="local, which uses this machine only"
+                )
             )
 
 
@@ -195,7 +215,7 @@ def _whole(flag: str, text: str | None, most: int) -> int:
     if text is not None and is_whole(text) and 1 <= int(text) <= most:
         return int(text)
     found = "none" if text is None else repr(text)
-    raise LaunchError(f"{flag}: expected a whole number from 1 to {most}, got {found}")
+    raise LaunchError(error_line(flag, expected=f"a whole number from 1 to {most}", got=found))
 
 
 def _env(given: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -212,11 +232,16 @@ def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:
     if found is None:
         name = re.split("[=:]", word)[0]
         shown = f"{name}={MASK}" if name != word and is_secret(name) else word
-        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {quoted(shown)}")
+        raise LaunchError(error_line("--env", expected="NAME=VALUE or NAME", got=quoted(shown)))
     name, value = found[1], found[2]
     if value is None and name not in environ:
         raise LaunchError(
-            f"--env {name}: expected a variable that is set here, got none. Give {name}=VALUE"
+            error_line(
+                f"--env {name}",
+                expected="a variable that is set here",
+                got="none",
+                fix=f"Give {name}=VALUE",
+            )
         )
     return name, environ[name] if value is None else value
 
@@ -272,8 +297,12 @@ def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
     listed = find(wanted.hostfile, "", wanted.format, os.environ)
     if not listed:
         raise LaunchError(
-            "-H: expected a hosts file, got none. Give -H FILE, or --launcher local to run on this "
-            "machine"
+            error_line(
+                "-H",
+                expected="a hosts file",
+                got="none",
+                fix="Give -H FILE, or --launcher local to run on this machine",
+            )
         )
     logins = [Login.read(host.target, host.port) for host in listed]
     tree = wanted.sync_dst_dir or str(Path.cwd())
@@ -305,7 +334,9 @@ def _show(message: Message) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise LaunchError(f"stdout: cannot be written ({error.strerror})") from error
+        raise LaunchError(
+            error_line("stdout", problem=f"cannot be written ({error.strerror})")
+        ) from error
 
 
 def processes(options: LaunchOptions, hosts: Sequence[Host], port: int) -> list[Process]:

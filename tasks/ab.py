@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, parse_int, quoted
+from bench.errors import SpecError, error_line, parse_int, quoted
 from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.options import OptionHelp
@@ -54,7 +54,12 @@ def bench_ab(  # type: ignore[no-untyped-def]
 
     if not sweep:
         raise SpecError(
-            "--sweep: expected the name of a sweep or a file, got none. Give --sweep smoke"
+            error_line(
+                "--sweep",
+                expected="the name of a sweep or a file",
+                got="none",
+                fix="Give --sweep smoke",
+            )
         )
     hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = {"windows": parse_int("--windows", windows)} if windows else {}
@@ -74,8 +79,12 @@ def only(what: Sweep, point: str) -> Trial:
     if len(found) > 1:
         names = ", ".join(trial.name for trial in found)
         raise SpecError(
-            f"--point: expected words of one point's name, got {quoted(point)}, which fits "
-            f"{len(found)}: {names}. Add a word"
+            error_line(
+                "--point",
+                expected="words of one point's name",
+                got=f"{quoted(point)}, which fits {len(found)}: {names}",
+                fix="Add a word",
+            )
         )
     return found[0]
 

@@ -5,7 +5,7 @@ from statistics import mean
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, parse_int, quoted
+from bench.errors import SpecError, error_line, parse_int, quoted
 from bench.kvstores import is_distributed
 from bench.networks import named
 from bench.sweep import Sweep
@@ -49,7 +49,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     hosts = listed_hosts(host_options)
     if not is_distributed(kvstore):
         raise SpecError(
-            f"--kvstore: expected a store with servers (dist_...), got {quoted(kvstore)}"
+            error_line("--kvstore", expected="a store with servers (dist_...)", got=quoted(kvstore))
         )
     count = len(hosts) if hosts else parse_int("--workers", workers)
     trial = _trial(network, kvstore, count, 1 if hosts else count, parse_int("--windows", windows))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.engines.catalog import ENGINES
 from bench.engines.faults import KINDS
-from bench.errors import SpecError, parse_float, parse_int, quoted
+from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
 from bench.settings.parts import DATA
 from bench.settings.secrets import masked_word
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
@@ -278,7 +278,7 @@ def _selected(what: Sweep, point: str, repeats: str, faults: list[str] | None) -
         what = replace(what, repeats=parse_int("--repeats", repeats, most=MOST_REPEATS))
     if not faults and "--fault" in sys.argv:
         # Invoke ignores a repeatable option that has no value.
-        raise SpecError("--fault: expected POINT:ROLE:KIND, got none")
+        raise SpecError(error_line("--fault", expected="POINT:ROLE:KIND", got="none"))
     for text in faults or ():
         what = replace(what, trials=with_fault(what.trials, text))
     return what
@@ -304,7 +304,11 @@ def option_fields(
             fields[field] = parse_float(option, text)
     if fields.get("precision", 0) >= 1:
         raise SpecError(
-            f"--precision: expected a fraction of the throughput, below 1, got {quoted(precision)}"
+            error_line(
+                "--precision",
+                expected="a fraction of the throughput, below 1",
+                got=quoted(precision),
+            )
         )
     return fields
 
@@ -317,15 +321,22 @@ def sweep_for_hosts(
         return load_sweep(sweep, engine=engine or None, fields=fields)
     if not hosts[0].cpus:
         raise SpecError(
-            "hosts: expected a number of devices per host, got none. Add slots=N to each line of "
-            "the hosts file, or use --devices-per-node N"
+            error_line(
+                "hosts",
+                expected="a number of devices per host",
+                got="none",
+                fix="Add slots=N to each line of the hosts file, or use --devices-per-node N",
+            )
         )
     workers = len(hosts) - fields.get("server_hosts", 0)
     if workers < 1:
         asked = fields["server_hosts"]
         raise SpecError(
-            f"--server-hosts: expected fewer than the {len(hosts)} hosts, got {asked}, which "
-            f"leaves none for workers"
+            error_line(
+                "--server-hosts",
+                expected=f"fewer than the {len(hosts)} hosts",
+                got=f"{asked}, which leaves none for workers",
+            )
         )
     fields["devices_per_host"] = hosts[0].cpus
     return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)

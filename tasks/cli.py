@@ -18,7 +18,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit, ParseError
 from invoke.terminals import pty_size
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.settings.secrets import masked_text, masked_word
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.errors import DataError
@@ -115,13 +115,22 @@ def check_place(c: Context) -> None:
     """Raise LaunchError unless this runs once, on the controller, in the checkout."""
     if isinstance(c, Connection):
         raise LaunchError(
-            "-H: expected none: every task runs once, on this machine, and reaches the hosts "
-            "itself. Use --hostfile FILE"
+            error_line(
+                "-H",
+                expected="no hosts",
+                got="some",
+                problem="every task runs once, on this machine, and connects to the hosts itself",
+                fix="Use --hostfile FILE",
+            )
         )
     if sys.stdout is None:
         raise LaunchError("standard output is closed. Redirect it: >/dev/null")
     if Path.cwd() != ROOT:
-        raise LaunchError(f"current folder: expected {ROOT}, got {Path.cwd()}. Run: cd {ROOT}")
+        raise LaunchError(
+            error_line(
+                "current folder", expected=str(ROOT), got=str(Path.cwd()), fix=f"Run: cd {ROOT}"
+            )
+        )
 
 
 def task(
@@ -162,8 +171,11 @@ def _dry_run_options(c: Context, body: Body) -> dict[str, bool]:
     if "dry_run" in inspect.signature(body).parameters:
         return {"dry_run": True}
     raise SpecError(
-        "--dry (-R): this task has no dry run; nothing was done. Omit the option. "
-        "'fab bench.plan SWEEP' prints what a sweep would start"
+        error_line(
+            "--dry (-R)",
+            problem="this task has no dry run; nothing was done",
+            fix="Omit the option. 'fab bench.plan SWEEP' prints what a sweep would start",
+        )
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, parse_float, quoted
+from bench.errors import SpecError, error_line, parse_float, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
@@ -57,8 +57,11 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
         echo(*plot.differences(found))
         differences = ", ".join(map(str, found.forbidding))
         raise StoreError(
-            f"{found.a.name} and {found.b.name}: not comparable: {differences}. Use --across to "
-            f"compare anyway"
+            error_line(
+                f"{found.a.name} and {found.b.name}",
+                problem=f"not comparable: {differences}",
+                fix="Use --across to compare anyway",
+            )
         )
     plot.show(found)
     for path, text in ((csv, plot.table), (markdown, plot.markdown)):
@@ -72,10 +75,10 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
 def percentage(option: str, text: str) -> float:
     """Parse a percentage such as '3%'; return it as a fraction."""
     if not text.endswith("%"):
-        raise SpecError(f"{option}: expected a percentage such as 3%, got {quoted(text)}")
+        raise SpecError(error_line(option, expected="a percentage such as 3%", got=quoted(text)))
     value = parse_float(option, text.removesuffix("%").strip())
     if value >= 100:
-        raise SpecError(f"{option}: expected a percentage below 100%, got {quoted(text)}")
+        raise SpecError(error_line(option, expected="a percentage below 100%", got=quoted(text)))
     return value / 100
 
 
@@ -117,7 +120,7 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
         folder = save(name, load(run_folder(run)), report.BASELINES)
         echo(f"{short_path(folder)}: saved; commit it with 'git add' to keep it with the code")
     elif run:
-        raise SpecError("--remove: expected no --run, got one. Omit --run")
+        raise SpecError(error_line("--remove", expected="no --run", got="one", fix="Omit --run"))
     else:
         remove_baseline(name, report.BASELINES)
         echo(f"removed {name}")
@@ -159,7 +162,12 @@ def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-d
     if not point:
         names = dict.fromkeys(row.trial.name for run in found for row in run.rows)
         raise SpecError(
-            f"--point: expected words of one point's name, got none. Points: {', '.join(names)}"
+            error_line(
+                "--point",
+                expected="words of one point's name",
+                got="none",
+                fix=f"Points: {', '.join(names)}",
+            )
         )
     entries = history(found, point)
     show(entries)
@@ -177,7 +185,9 @@ def write_chart(entries: list[HistoryEntry], path: Path) -> None:
         for made in save(draw(entries), path.parent, path.name):
             echo(made)
     except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
+        raise StoreError(
+            error_line(path, problem=f"cannot be written ({error.strerror})")
+        ) from error
 
 
 def readable_runs(names: str) -> list[Run]:
@@ -194,7 +204,11 @@ def readable_runs(names: str) -> list[Run]:
             echo(f"skipped: {error}")
     if not found:
         raise StoreError(
-            f"{names or report.RUNS}: expected a readable run, found none. Run 'fab bench.sweep "
-            f"smoke'"
+            error_line(
+                names or report.RUNS,
+                expected="a readable run",
+                got="none",
+                fix="Run 'fab bench.sweep smoke'",
+            )
         )
     return found

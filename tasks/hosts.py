@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from invoke.exceptions import Exit
 
-from bench.errors import brief, parse_int, quoted
+from bench.errors import brief, error_line, parse_int, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import Host, HostOptions
@@ -79,8 +79,12 @@ def _compare_data(
         echo(line)
     if wrong:
         raise LaunchError(
-            f"{into}: expected the files of {source} on every host, got others on {len(wrong)} of "
-            f"{len(hosts)}. Omit --shared to copy each host its share"
+            error_line(
+                into,
+                expected=f"the files of {source} on every host",
+                got=f"others on {len(wrong)} of {len(hosts)}",
+                fix="Omit --shared to copy each host its share",
+            )
         )
     read = ", every byte compared" if verify else ""
     echo(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
@@ -136,8 +140,14 @@ def hosts_logs(  # type: ignore[no-untyped-def]
     hosts = process_hosts(logs)
     if process and process not in hosts:
         raise LaunchError(
-            f"--process: expected one of the job's {len(hosts)} processes, such as "
-            f"{next(reversed(hosts), 'worker-0')}, got {quoted(process)}"
+            error_line(
+                "--process",
+                expected=(
+                    f"one of the job's {len(hosts)} processes, such as "
+                    f"{next(reversed(hosts), 'worker-0')}"
+                ),
+                got=quoted(process),
+            )
         )
     echo(f"# {name.name}, repeat {name.repeat + 1}: {short_path(logs)}")
     damaged = []
@@ -149,7 +159,11 @@ def hosts_logs(  # type: ignore[no-untyped-def]
         except OSError as error:
             damaged.append(f"{one}: {brief(error)}")
     if damaged:
-        raise StoreError(f"{short_path(logs)}: some logs are unreadable: {'; '.join(damaged[:3])}")
+        raise StoreError(
+            error_line(
+                short_path(logs), problem=f"some logs are unreadable: {'; '.join(damaged[:3])}"
+            )
+        )
 
 
 @hosts_task(
@@ -190,7 +204,12 @@ def hosts_check(
 
     if verify and not data:
         raise LaunchError(
-            "--verify: expected --data PATH, got none. Give --data with the shards to read"
+            error_line(
+                "--verify",
+                expected="--data PATH",
+                got="none",
+                fix="Give --data with the shards to read",
+            )
         )
     wanted = Requirements(
         tree=host_options.tree,

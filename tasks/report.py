@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
@@ -52,7 +52,7 @@ def run_folder(name: str) -> Path:
     A .zip is unpacked for as long as the program runs; '' is the newest run.
     """
     if name in {".", ".."}:
-        raise StoreError(f"--run: expected a name or a path, got {quoted(name)}")
+        raise StoreError(error_line("--run", expected="a name or a path", got=quoted(name)))
     if is_packed(name):
         from results.integrity.archive import unpacked
 
@@ -65,7 +65,9 @@ def run_folder(name: str) -> Path:
         return folder
     runs = sorted(RUNS.glob(f"[!.]*/{RECORDS}"), key=lambda path: path.stat().st_mtime)
     if not runs:
-        raise StoreError(f"{RUNS}: expected a run, found none. Run 'fab bench.sweep smoke'")
+        raise StoreError(
+            error_line(RUNS, expected="a run", got="none", fix="Run 'fab bench.sweep smoke'")
+        )
     return runs[-1].parent
 
 
@@ -94,7 +96,12 @@ def new_folder(name: str) -> Path:
     """Return the folder of a run to write; StoreError for a packed run."""
     if is_packed(name):
         raise StoreError(
-            f"--run: expected a folder, got the packed run {name}. Run 'fab results.unpack {name}'"
+            error_line(
+                "--run",
+                expected="a folder",
+                got=f"the packed run {name}",
+                fix=f"Run 'fab results.unpack {name}'",
+            )
         )
     return run_folder(name)
 
@@ -246,9 +253,13 @@ def report_show(  # type: ignore[no-untyped-def]
     baseline = checked_baseline(speedup_baseline)
     if reference:
         if run:
-            raise SpecError("--reference: expected a run or a published table, got both")
+            raise SpecError(
+                error_line("--reference", expected="a run or a published table", got="both")
+            )
         if baseline:
-            raise SpecError("--speedup-baseline: expected a run, got a published table")
+            raise SpecError(
+                error_line("--speedup-baseline", expected="a run", got="a published table")
+            )
         from plots.tables.reference import show as show_published
 
         show_published(PUBLISHED if reference is True else reference)
@@ -266,7 +277,9 @@ def report_show(  # type: ignore[no-untyped-def]
 def _digest(text: str) -> str:
     found = text.strip().lower()
     if found and not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", found):
-        raise SpecError(f"--digest: expected 'sha256:' and 64 hex digits, got {text!r:.80}")
+        raise SpecError(
+            error_line("--digest", expected="'sha256:' and 64 hex digits", got=f"{text!r:.80}")
+        )
     return f"sha256:{found.removeprefix('sha256:')}" if found else ""
 
 
@@ -293,11 +306,17 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
     given = prices_of(prices) if prices else None
     if not folder.is_dir():
         raise StoreError(
-            f"{folder}: expected a run folder, found none. 'fab results.list' lists the runs"
+            error_line(
+                folder, expected="a run folder", got="none", fix="'fab results.list' lists the runs"
+            )
         )
     if process := writing_process(folder):
         raise StoreError(
-            f"{folder}: a sweep (process {process}) is writing to it. Wait for it to end"
+            error_line(
+                folder,
+                problem=f"a sweep (process {process}) is writing to it",
+                fix="Wait for it to end",
+            )
         )
     result = verify_report(folder, expected, given, overlay_run(over) if over else None)
     for line in result.wrong[:_MOST_LINES]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, parse_int, quoted
+from bench.errors import SpecError, error_line, parse_int, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
@@ -102,7 +102,12 @@ def results_import(  # type: ignore[no-untyped-def]
 
     if not run:
         raise SpecError(
-            "--run: expected the name of the run to add the point to, got none. Give --run NAME"
+            error_line(
+                "--run",
+                expected="the name of the run to add the point to",
+                got="none",
+                fix="Give --run NAME",
+            )
         )
     asked = LogDescription(
         network=network.strip(),
@@ -150,13 +155,15 @@ def files(name: str) -> list[Path]:
     """Return the files of a name or pattern by name; SpecError if there is none."""
     path = Path(name).expanduser()
     if path.is_dir():
-        raise SpecError(f"{name}: expected a log, got a folder. Give '{name}/*.log'")
+        raise SpecError(
+            error_line(name, expected="a log", got="a folder", fix=f"Give '{name}/*.log'")
+        )
     if path.is_file():
         return [path]
     root, pattern = (Path(path.anchor), str(path.relative_to(path.anchor)))
     found = sorted(one for one in root.glob(pattern) if one.is_file()) if pattern != "." else []
     if not found:
-        raise SpecError(f"{name}: expected a file, found none")
+        raise SpecError(error_line(name, expected="a file", got="none"))
     return found
 
 
@@ -200,7 +207,9 @@ def results_export(  # type: ignore[no-untyped-def]
     for path in [path for paths in written.values() for path in paths]:
         echo(short_path(path))
     if not any(written.values()):
-        raise StoreError(f"{wanted.folder}: expected a training point with a result, found none")
+        raise StoreError(
+            error_line(wanted.folder, expected="a training point with a result", got="none")
+        )
 
 
 @task({"in_": OptionHelp("DIR", "Also list the runs of this folder")})
@@ -217,7 +226,9 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     if RUNS.is_dir():
         show(list_runs(RUNS, index, keep=keep), "results/runs")
     elif not in_:
-        raise StoreError(f"{RUNS}: expected a run, found none. Run 'fab bench.sweep smoke'")
+        raise StoreError(
+            error_line(RUNS, expected="a run", got="none", fix="Run 'fab bench.sweep smoke'")
+        )
     if in_:
         show(list_runs(Path(in_), index, keep=keep), in_)
 
@@ -236,7 +247,11 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
 
     folder = run_folder(run)
     if not is_run(folder):
-        raise StoreError(f"{folder}: expected a run, found none. 'fab results.list' lists the runs")
+        raise StoreError(
+            error_line(
+                folder, expected="a run", got="none", fix="'fab results.list' lists the runs"
+            )
+        )
     environment = read_environment(folder)
     found = point_statuses(folder, record_headers(folder))
     try:
@@ -288,7 +303,9 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     folder = _run_path(run)
     target = Path(to) if to else folder.resolve().with_name(folder.resolve().name + SUFFIX)
     if target.suffix != SUFFIX:
-        raise SpecError(f"--to: expected a name that ends in {SUFFIX}, got {quoted(to)}")
+        raise SpecError(
+            error_line("--to", expected=f"a name that ends in {SUFFIX}", got=quoted(to))
+        )
     count = pack(folder, target)
     echo(f"{target}: {count} files, {format_size(target.stat().st_size)}")
 
@@ -322,5 +339,7 @@ def _run_path(name: str) -> Path:
     """Return the folder of a run by its name or path; it need not exist."""
     name = name.strip()
     if not name or name in {".", ".."} or name.endswith(".zip"):
-        raise SpecError(f"run: expected the name or path of a run's folder, got {quoted(name)}")
+        raise SpecError(
+            error_line("run", expected="the name or path of a run's folder", got=quoted(name))
+        )
     return Path(name) if os.sep in name else RUNS / name

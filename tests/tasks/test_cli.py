@@ -50,7 +50,7 @@ def test_a_refusal_is_one_line_on_stderr_with_exit_code_2() -> None:
 def test_hosts_given_to_fab_are_refused() -> None:
     done = fab("-H", "h1,h2", "report.show")
     assert done.returncode == 2
-    assert "error: -H: expected none" in done.stderr
+    assert "error: -H: expected no hosts" in done.stderr
     with pytest.raises(Exit, match="Use --hostfile FILE"):
         fabfile.smoke.body(Connection("h1"))
 

@@ -156,7 +156,7 @@ def test_a_point_is_chosen_by_words(tmp_path: Path) -> None:
 def test_a_run_without_a_number_is_refused_where_numbers_are_all_there_is(tmp_path: Path) -> None:
     pytest.importorskip("anybadge", reason="anybadge is not installed: make exports")
     run_of(tmp_path / "run", bad())
-    with pytest.raises(Exit, match="expected a training point with a result, found none") as caught:
+    with pytest.raises(Exit, match="expected a training point with a result, got none") as caught:
         TASK.body(Context(), "badge", run=str(tmp_path / "run"))
     assert caught.value.code == 2
 
