@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the virtual environment of one interpreter from requirements.lock, and prints its folder.
-# One that works is never made anew: it is updated in place, and only while nothing runs from it.
+# Creates the virtual environment of one interpreter from requirements.lock, and prints its folder.
+# A working environment is updated in place, and only while no process runs from it.
 #   tools/environment.sh            the first python3 / python3.13 / 3.12 / 3.11 that is usable -> .venv
 #   PYTHON=python3.12 tools/environment.sh                                                      -> .venv-python3.12
 set -u
@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.." || exit 2
 say() { echo "$*" >&2; }
 
 # Prints version and path of an interpreter that this project can use; fails with a reason otherwise.
-# Of a virtual environment, the path is that of the interpreter it was made with: an environment
-# whose commands are on the PATH is no other interpreter.
+# For a virtual environment, prints the path of the interpreter that created it: an environment
+# whose commands are on the PATH is not another interpreter.
 probe() {
     "$1" -c '
 import os, sys
@@ -24,8 +24,8 @@ base = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable
 print("%d.%d.%d %s" % (sys.version_info[:3] + (base,)))' 2>&1
 }
 
-# Prints the id of a process that runs from the environment, if there is one: its command is in
-# there, or a library that it has loaded.
+# Prints the id of a process that runs from the environment, if there is one: its command, or a
+# library that it has loaded, lies in the environment.
 running() {
     "$interpreter" -c '
 import glob, os, sys
@@ -52,7 +52,7 @@ fail() { say "$*"; exit 2; }
 install() {
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
         --require-hashes -r "$1" >&2 ||
-        fail "pip could not install $1 into $folder; its message is above. Fix the cause and run the same command again."
+        fail "pip could not install $1 into $folder; see its message above. Fix the cause, then run the same command again"
 }
 
 if [ -n "${PYTHON:-}" ] && [ "$PYTHON" != python3 ]; then
@@ -66,7 +66,7 @@ else
         found=$(probe "$candidate") && { interpreter=$candidate; break; }
     done
     [ -n "$interpreter" ] ||
-        fail "no usable Python found: expected python3, python3.13, python3.12 or python3.11 with venv on the PATH (the last one tried: $(printf '%s\n' "$found" | sed -n '1p'))"
+        fail "no usable Python found: expected python3, python3.13, python3.12 or python3.11 with venv on the PATH (last one tried: $(printf '%s\n' "$found" | sed -n '1p'))"
 fi
 # The interpreter itself, not the link to it that an environment on the PATH has.
 interpreter=${found#* }
@@ -93,22 +93,22 @@ there=$(probe "$folder/bin/python") && usable=1 || usable=
 if [ -n "$usable" ] && [ "$there" = "$found" ]; then
     is_current && { echo "$folder"; exit 0; }
 elif [ -n "$usable" ] || works; then
-    fail "$folder is of another Python: $there; the one found now is $found. To keep $folder, put its Python first on the PATH. To make it anew: rm -r $folder, then the same command again"
+    fail "$folder: expected an environment of Python $found, got one of $there. To keep it, put its Python first on the PATH. To replace it, run 'rm -r $folder', then the same command again"
 fi
 
-# One at a time: a second one waits here, and then finds that all is done.
+# One at a time: a second process waits here, then finds the work done.
 exec 9>"$folder.lock"
 flock 9 || exit 2
 if works; then
     is_current && { echo "$folder"; exit 0; }
     user=$(running)
     [ -z "$user" ] ||
-        fail "$folder has to be updated to the lock files, but process $user runs from it. Wait for it or end it (kill $user), then run the same command again"
+        fail "$folder: cannot be updated to the lock files while process $user runs from it. Wait for the process or run 'kill $user', then run the same command again"
     say "updating $folder to requirements.lock ..."
 else
     say "setting up $folder with Python ${found%% *} from requirements.lock (about a minute) ..."
     "$interpreter" -m venv --clear "$folder" >&2 ||
-        fail "$interpreter could not make a virtual environment (on Debian: apt-get install python3-venv)"
+        fail "$interpreter could not create a virtual environment (on Debian: apt-get install python3-venv)"
 fi
 if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
     rm -f "$folder/lock-stamp"
@@ -127,7 +127,7 @@ for name in "libgomp.so.1", "libquadmath.so.0":
     except OSError:
         print(name)')
     [ -z "$missing" ] ||
-        fail "MXNet needs" $missing "and this machine lacks it (on Debian: apt-get install libgomp1 libquadmath0)"
+        fail "MXNet needs" $missing "which is not installed (on Debian: apt-get install libgomp1 libquadmath0)"
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
     say "environment ready: $folder (its commands are in $folder/bin)"
 fi
