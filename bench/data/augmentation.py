@@ -1,4 +1,4 @@
-"""Augmentation: training images changed at random, as MXNet's reader does."""
+"""Augmentation: random changes of training images, as in MXNet's reader."""
 
 import math
 from typing import Any
@@ -8,9 +8,9 @@ import numpy as np
 
 from bench.data.augmentation_options import AugmentationOptions
 
-# Principal axes of ImageNet's colours (red, green, blue), each times its standard deviation:
+# Principal axes of ImageNet's colors (red, green, blue), each times its standard deviation:
 # Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional neural
-# networks", 2012, section 4.1, with the values that MXNet has.
+# networks", 2012, section 4.1, with MXNet's values.
 _COLOUR_AXES = np.array(
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
 ) * [55.46, 4.794, 1.148]
@@ -19,12 +19,12 @@ _TRIES = 10
 
 
 def augment(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw: Any) -> Any:
-    """Pixels of (height, width) `size`, from an image of any size; uint8, RGB or grey.
+    """Augment an image of any size (uint8, RGB or gray) to (height, width) `size`.
 
-    `draw` is a numpy Generator. What has become too small for its crop is enlarged first.
+    `draw` is a NumPy Generator. An image that is too small for its crop is enlarged first.
     """
     if pixels.ndim == 3 and pixels.shape[2] == 1:
-        pixels = pixels[:, :, 0]  # OpenCV's way with grey
+        pixels = pixels[:, :, 0]  # OpenCV's layout of gray images
     pixels = _warp(pixels, asked, draw)
     if asked.pad_size:
         edge, fill = (asked.pad_size,) * 4, (asked.fill_value,) * 3
@@ -40,7 +40,7 @@ def augment(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw
 
 
 def fewest_pixels(asked: AugmentationOptions, size: tuple[int, int]) -> tuple[int, int]:
-    """The least (height, width) of a packed image from which crops are cut, not made up."""
+    """Return the least (height, width) of a packed image that needs no enlarging."""
     if asked.random_resized_crop:
         return 1, 1
     height, width = (asked.crop_sizes[1],) * 2 if asked.crop_sizes[1] > 0 else size
@@ -48,7 +48,7 @@ def fewest_pixels(asked: AugmentationOptions, size: tuple[int, int]) -> tuple[in
 
 
 def _warp(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
-    """Sheared, turned, scaled and stretched about its centre; the rest is filled."""
+    """Shear, rotate, scale and stretch about the center; fill the rest."""
     aspects = (1.0, 1.0) if asked.random_resized_crop else asked.aspects
     scales = asked.min_random_scale, asked.max_random_scale
     limits = asked.max_random_rotate_angle, asked.max_random_shear_ratio
@@ -99,7 +99,7 @@ def _square(asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
 
 
 def _part(shape: tuple[int, int], asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
-    """Height and width by area and aspect; None where none is asked for or ten draws do not fit."""
+    """Draw a crop size by area and aspect; None if not requested or ten draws do not fit."""
     areas = asked.min_random_area, asked.max_random_area
     if not asked.random_resized_crop or (*areas, *asked.aspects) == (1, 1, 1, 1):
         return None
@@ -115,7 +115,7 @@ def _part(shape: tuple[int, int], asked: AugmentationOptions, draw: Any) -> tupl
 
 
 def _enlarge(pixels: Any, height: int, width: int) -> Any:
-    """Enlarged, its shape kept, where it is smaller than that."""
+    """Enlarge a smaller image, keeping its aspect ratio."""
     more = max(height / pixels.shape[0], width / pixels.shape[1])
     if more <= 1:
         return pixels
@@ -124,7 +124,7 @@ def _enlarge(pixels: Any, height: int, width: int) -> Any:
 
 
 def _jitter(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
-    """Brightness, contrast and saturation times 1 +- what was asked for, in an order of chance."""
+    """Scale brightness, contrast and saturation by random factors, in random order."""
     limits = asked.brightness, asked.contrast, asked.saturation
     if not any(limits):
         return pixels
@@ -144,7 +144,7 @@ def _jitter(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
 
 
 def _shift(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
-    """Hue, lightness and saturation moved by up to what was asked for, large moves seldom."""
+    """Shift hue, lightness and saturation at random; large shifts are rare."""
     limits = np.array([asked.max_random_h, asked.max_random_l, asked.max_random_s])
     if not limits.any():
         return pixels
@@ -155,5 +155,5 @@ def _shift(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
 
 
 def _add(pixels: Any, amounts: Any) -> Any:
-    """An amount added to each channel, kept within 0 to 255."""
+    """Add an amount to each channel, clipped to 0 to 255."""
     return cv2.add(pixels, np.array([*amounts, 0.0]))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 
 _SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
 # What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
@@ -126,11 +126,11 @@ def _check_numbers(asked: AugmentationOptions) -> None:
     for one in fields(asked):
         value = getattr(asked, one.name)
         if value is not None and not -1e9 < value < 1e9:
-            raise SpecError(f"{flag(one.name)}: expected a number, got {value}")
+            raise SpecError(error_line(flag(one.name), expected="a number", got=value))
         if value is not None and value < 0 and one.default != -1:
-            raise SpecError(f"{flag(one.name)}: expected 0 or more, got {value}")
+            raise SpecError(error_line(flag(one.name), expected="0 or more", got=value))
     if asked.fill_value > 255:
-        raise SpecError(f"--fill-value: expected 0 to 255, got {asked.fill_value}")
+        raise SpecError(error_line("--fill-value", expected="0 to 255", got=asked.fill_value))
 
 
 def _check_order(asked: AugmentationOptions) -> None:
@@ -138,14 +138,21 @@ def _check_order(asked: AugmentationOptions) -> None:
         least, most = getattr(asked, f"min_{name}"), getattr(asked, f"max_{name}")
         if least is not None and not 0 < least <= most:
             raise SpecError(
-                f"{flag(f'min_{name}')}: expected above 0 and at most {flag(f'max_{name}')}, "
-                f"got {least} and {most}"
+                error_line(
+                    flag(f"min_{name}"),
+                    expected=f"above 0 and at most {flag(f'max_{name}')}",
+                    got=f"{least} and {most}",
+                )
             )
     ratio = asked.max_random_aspect_ratio
     if asked.min_random_aspect_ratio is None and ratio >= 1:
         raise SpecError(
-            f"--max-random-aspect-ratio {ratio:g}: without --min-random-aspect-ratio it is the "
-            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
+            error_line(
+                "--max-random-aspect-ratio",
+                expected="less than 1 without --min-random-aspect-ratio (a change from 1)",
+                got=f"{ratio:g}",
+                fix="Give both, such as 1.333 and 0.75",
+            )
         )
 
 
@@ -153,8 +160,11 @@ def _check_crops(asked: AugmentationOptions) -> None:
     sizes = asked.crop_sizes
     if sizes != (-1, -1) and not 1 <= sizes[0] <= sizes[1]:
         raise SpecError(
-            f"--min-crop-size, --max-crop-size: expected 1 or more, and the first at most the "
-            f"second, got {asked.min_crop_size} and {asked.max_crop_size}"
+            error_line(
+                "--min-crop-size, --max-crop-size",
+                expected="1 or more, and the first at most the second",
+                got=f"{asked.min_crop_size} and {asked.max_crop_size}",
+            )
         )
     beside = {
         "--random-crop": asked.random_crop,
@@ -166,6 +176,9 @@ def _check_crops(asked: AugmentationOptions) -> None:
     for name, there in beside.items():
         if asked.random_resized_crop and there:
             raise SpecError(
-                f"--random-resized-crop 1 chooses place and size of a crop itself, as in MXNet; "
-                f"leave out {name}"
+                error_line(
+                    "--random-resized-crop 1",
+                    problem="chooses position and size of the crop itself, as in MXNet",
+                    fix=f"Leave out {name}",
+                )
             )

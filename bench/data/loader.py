@@ -1,7 +1,7 @@
 """Batches for one worker: synthetic ones, or decoded from its share of the shards.
 
-Threads of ours decode: MXNet's own iterator uses at most half of the processors, aborts the
-process on a damaged file and ends an epoch with images that are none.
+mxscale's own threads decode: MXNet's iterator uses at most half of the CPUs, aborts the process on
+a damaged file and pads an epoch with invalid images.
 """
 
 import ctypes
@@ -19,35 +19,35 @@ from bench.data.augmentation_options import NONE
 from bench.data.partition import WorkerPartition
 from bench.data.shards import places
 from bench.data.transforms import read_image
-from bench.errors import SmallShareError
+from bench.errors import SmallShareError, error_line
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
-# Enough to make learning by heart slow, few enough to cost nothing.
+# Enough to slow down memorizing, few enough to cost nothing.
 _LABEL_BATCHES = 64
-# Batches that are decoded while one is used: one may be late, and memory stays small.
+# Batches decoded ahead: one may be late, and memory use stays small.
 _PREFETCHED = 2
 _IMAGES_A_TASK = 4
 
-# One slice of images and one of labels a device.
+# One slice of images and one of labels per device.
 Batch = tuple[list[Any], list[Any]]
-# What decides how the image of a number is changed at random.
+# The random generator that augments an image, by the image's number.
 Draws = Callable[[int], np.random.Generator]
 
 
 def split(data: Any, label: Any, contexts: list[Any]) -> Batch:
-    """A batch cut into slices, one on each device; the last has what does not divide."""
+    """Split a batch into one slice per device; the last slice has the remainder."""
     load = partial(mx.gluon.utils.split_and_load, even_split=False)
     return load(data, contexts), load(label, contexts)
 
 
 def synthetic_batches(options: Options, contexts: list[Any], first: int) -> Iterator[Batch]:
-    """Random images, uniform in [-1, 1], for ever the same; labels drawn anew for each step.
+    """Yield fixed random images, uniform in [-1, 1], with new random labels in each step.
 
-    A network that can learn its batch by heart drives the loss to 0, and the denormal numbers
-    that follow slow the arithmetic. Each image of the global batch is drawn from `seed` and its
-    number, from `first` on, so that however many workers share that batch train the same.
-    They lie on the devices, or, with upstream's costs, are copied there in each step.
+    A network that memorizes its batch drives the loss to 0, and the denormal numbers that follow
+    slow down the arithmetic. Each image of the global batch depends on `seed` and its number, from
+    `first` on, so that any number of workers that share the batch train alike. The images stay on
+    the devices, or, with upstream's costs, are copied there in each step.
     """
     images = np.empty((options.batch_size, *options.image_shape), dtype=np.float32)
     labels = np.empty((_LABEL_BATCHES, options.batch_size), dtype=np.float32)
@@ -69,9 +69,9 @@ def synthetic_batches(options: Options, contexts: list[Any], first: int) -> Iter
 
 
 def _copied_batches(data: Any, labels: Any, contexts: list[Any], host: Any) -> Iterator[Batch]:
-    """The images with each batch of labels in turn, copied from the host in each step.
+    """Yield the images with each batch of labels in turn, copied from the host in each step.
 
-    So does upstream's Module, into the same arrays on each device again and again.
+    Upstream's Module also copies into the same arrays on each device.
     """
 
     def parts(array: Any) -> list[Any]:
@@ -91,7 +91,7 @@ def _copied_batches(data: Any, labels: Any, contexts: list[Any], host: Any) -> I
 
 
 def shuffled_orders(options: Options, portion: WorkerPartition) -> Iterator[Any]:
-    """The portion's images in a new order every epoch, for ever."""
+    """Yield the portion's images in a new random order for every epoch, without end."""
     for epoch in itertools.count():
         yield np.random.default_rng((options.seed, epoch)).permutation(portion.images)
 
@@ -99,17 +99,21 @@ def shuffled_orders(options: Options, portion: WorkerPartition) -> Iterator[Any]
 def training_batches(
     options: Options, portion: WorkerPartition, orders: Iterable[Any], rank: int = 0
 ) -> Iterator[tuple[Any, Any]]:
-    """Images and labels of one epoch after another; a batch may end one and begin the next.
+    """Yield images and labels, epoch after epoch; a batch may span two epochs.
 
-    Each rank changes its images in its own way, and in the same when it is run again.
+    Each rank augments its images differently, and reproducibly.
 
-    All that is to be done with a batch must have been asked of MXNet before the next but one is
-    asked for: its memory is used again, once that is done.
+    A caller must submit all work on a batch to MXNet before it requests the next batch but one:
+    the batch's memory is reused when that work is done.
     """
     if portion.fewest < options.batch_size:
         raise SmallShareError(
-            f"{portion.data}: the smallest share of a worker is {portion.fewest} images, fewer "
-            f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
+            error_line(
+                portion.data,
+                expected=f"at least one batch ({options.batch_size} images) per worker",
+                got=f"{portion.fewest} images",
+                fix="Use a smaller batch or fewer workers",
+            )
         )
     size = options.batch_size
 
@@ -123,9 +127,9 @@ def training_batches(
 def validation_batches(
     options: Options, portion: WorkerPartition, batch_size: int
 ) -> Iterator[tuple[Any, Any, int]]:
-    """Images and labels of one epoch in order, and how many of the batch count.
+    """Yield images and labels of one epoch in order, and the number of images that count.
 
-    The last batch is filled up with the first images. Memory is reused as in `training_batches`.
+    The last batch is padded with the first images. Memory is reused as in `training_batches`.
     """
     images = portion.images
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
@@ -135,7 +139,7 @@ def validation_batches(
 
 
 def _batch_orders(orders: Iterable[Any], size: int) -> Iterator[Any]:
-    """The orders one after another, in pieces of this size."""
+    """Yield the concatenated orders in pieces of this size."""
     left = np.empty(0, np.int64)
     for order in orders:
         left = np.concatenate([left, order])
@@ -146,7 +150,7 @@ def _batch_orders(orders: Iterable[Any], size: int) -> Iterator[Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Buffer:
-    """Arrays of a batch, and their memory for threads to write to."""
+    """The arrays of a batch, and their memory, which threads write."""
 
     data: Any
     label: Any
@@ -157,7 +161,7 @@ class _Buffer:
 def _decoded_batches(
     options: Options, portion: WorkerPartition, pieces: Iterable[Any], draws: Draws | None = None
 ) -> Iterator[tuple[Any, Any]]:
-    """Batches of these images of the portion, decoded ahead by `data_nthreads` threads."""
+    """Yield batches of these images, decoded ahead by `data_nthreads` threads."""
     where = places(portion.paths)[portion.first : portion.first + portion.images]
     read = partial(_read, options, portion, draws)
     pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
@@ -184,7 +188,7 @@ def _read(
     place: Any,
     into: tuple[int, Any],
 ) -> float:
-    """An image, told by its number in this stream and where its values go; returns its label."""
+    """Read the image of a number in this stream into its memory; return its label."""
     file, offset, length = place
     number, out = into
     draw = draws(number) if draws else None
@@ -194,14 +198,14 @@ def _read(
 def _start(
     pool: ThreadPoolExecutor, read: Callable[..., float], where: Any, begun: int, room: _Buffer
 ) -> list["Future[None]"]:
-    """Reads a batch; `begun` images of the stream came before it."""
+    """Start reading a batch; `begun` images of the stream precede it."""
 
     def fill(first: int) -> None:
         some = where[first : first + _IMAGES_A_TASK].tolist()
         for number, place in enumerate(some, first):
             room.labels[number] = read(place, (begun + number, room.images[number]))
 
-    for array in (room.data, room.label):  # what was to be done with the batch before is done
+    for array in (room.data, room.label):  # wait for the work on the previous batch
         mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
     return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]
 
@@ -213,7 +217,7 @@ def _finished(room: _Buffer, tasks: list["Future[None]"]) -> tuple[Any, Any]:
 
 
 def _buffer(options: Options, size: int) -> _Buffer:
-    # What goes on to a GPU goes faster from memory that is not moved.
+    # Copies to a GPU are faster from pinned memory.
     context = mx.cpu_pinned(0) if options.gpus else mx.cpu(0)
     data, label = (mx.nd.empty((size, *rest), context) for rest in (options.image_shape, ()))
     return _Buffer(data=data, label=label, images=_memory_of(data), labels=_memory_of(label))

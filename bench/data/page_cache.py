@@ -10,27 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.notes import Note, NoteKind
 
-# Of more than this many bytes, one look after another: mincore fills a byte a page.
+# Files are mapped in parts of this size: mincore fills one byte per page.
 MAPPED_BYTES = 1 << 30
-# Other programs may touch a page or two meanwhile.
+# Other programs may read a page or two meanwhile.
 _COLD_BELOW = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Residency:
-    """How many bytes some files have, and how many of them are in memory."""
+    """The size of some files, and their bytes in the page cache."""
 
     size: int
     cached: int
 
 
 def residency(paths: Sequence[Path]) -> Residency | None:
-    """What the kernel says of each page of these files (mincore), which reads none of them.
+    """Return which pages of these files are in memory (mincore), without reading them.
 
-    None where a file belongs to somebody else: Linux tells nobody but its owner and who may write.
+    None if another user owns a file: Linux reports residency only to owners and writers.
     """
     size = found = 0
     if not all(os.access(path, os.W_OK) or path.stat().st_uid == os.geteuid() for path in paths):
@@ -47,11 +47,11 @@ def residency(paths: Sequence[Path]) -> Residency | None:
 def _cached_bytes(file: int, start: int, length: int) -> int:
     pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
     libc = ctypes.CDLL(None, use_errno=True)
-    # A private map that may be written to, and is not: ctypes tells the address of no other.
+    # A private writable map, never written: ctypes gives the address of no other kind.
     with mmap.mmap(file, length, access=mmap.ACCESS_COPY, offset=start) as memory:
         address = (ctypes.c_char * length).from_buffer(memory)
         failed = libc.mincore(address, ctypes.c_size_t(length), pages)
-        del address  # or the map cannot be closed
+        del address  # otherwise the map cannot be closed
     if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     resident = int((np.frombuffer(bytes(pages), np.uint8) & 1).sum())
@@ -59,40 +59,49 @@ def _cached_bytes(file: int, start: int, length: int) -> int:
 
 
 def drop(paths: Sequence[Path]) -> None:
-    """Asks the kernel to forget the pages of these files, which needs no rights beyond reading."""
+    """Drop the pages of these files from the page cache; needs only read permission."""
     for path in paths:
         with path.open("rb") as file:
-            os.fsync(file.fileno())  # what is not on the disk yet would stay
+            os.fsync(file.fileno())  # unwritten pages would stay
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def drop_and_check(data: str, paths: Sequence[Path]) -> Residency:
-    """Drops the files from memory and looks; SpecError where they will not go, or none can say."""
+    """Drop files from the page cache and check; SpecError if they stay or it is unknown."""
     drop(paths)
     left = residency(paths)
     if left is None:
         raise SpecError(
-            f"--cold: {data} belongs to another user, and Linux does not say whether it is in "
-            f"memory; measure as that user, or without --cold"
+            error_line(
+                "--cold",
+                problem=f"another user owns {data}, so Linux does not report its page cache",
+                fix="Measure as that user, or without --cold",
+            )
         )
     if left.cached > _COLD_BELOW * left.size:
         percent = 100 * left.cached / left.size
         raise SpecError(
-            f"--cold: {percent:.0f} % of {data} stay in memory (another program holds them, or "
-            f"their file system keeps them there); measure without --cold"
+            error_line(
+                "--cold",
+                problem=(
+                    f"{percent:.0f} % of {data} stay in memory (held by another program or by the "
+                    "file system)"
+                ),
+                fix="Measure without --cold",
+            )
         )
     return left
 
 
 def describe(found: Residency | None) -> dict[str, int | None]:
-    """What a worker says of it."""
+    """Return the residency as facts for the worker's events."""
     if found is None:
         return {"data_bytes": None, "cached_bytes": None}
     return {"data_bytes": found.size, "cached_bytes": found.cached}
 
 
 def notes(workers: Sequence[dict[str, Any]]) -> Iterator[Note]:
-    """How much of the data was in the page cache, from the facts of every worker."""
+    """Yield a note on the page cache, from the facts of every worker."""
     if any("cached_bytes" not in one for one in workers):
         return
     if any(one["cached_bytes"] is None for one in workers):

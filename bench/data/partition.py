@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.data.shards import count_images, shards, split_data
-from bench.errors import SpecError, brief, quoted
+from bench.errors import SpecError, brief, error_line, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import frame, read_index, records
 from im2rec_tools.packing import manifest
@@ -17,29 +17,29 @@ from im2rec_tools.packing import manifest
 FILE = "share.json"
 SCHEMA = 1  # first
 _UNREADABLE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
-_REPUSH = "push the data again with 'fab hosts.push-data'"
+_REPUSH = "Push the data again by 'fab hosts.push-data'"
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostPartition:
-    """Share `index` of a set: `images` by the name of each shard, for every share of the set."""
+    """Share `index` of a data set; `images` per shard name, for every share of the set."""
 
     index: int
     images: tuple[dict[str, int], ...]
 
     @property
     def label(self) -> str:
-        """Which one it is, counted from 1, as a person reads it."""
+        """Its number in texts, counted from 1: 'share 2 of 4'."""
         return f"share {self.index + 1} of {len(self.images)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerPartition:
-    """What one worker reads: part `index` of `count` equal parts of these files' images.
+    """The images of one worker: part `index` of `count` equal parts of these files.
 
     total   images of the files
-    fewest  images of the worker of the job that gets fewest
-    epoch   images that all workers together train in an epoch
+    fewest  images of the worker with the smallest part
+    epoch   images per epoch of all workers together
     """
 
     data: str
@@ -52,23 +52,23 @@ class WorkerPartition:
 
     @property
     def first(self) -> int:
-        """The place of its first image among all of the files."""
+        """The index of its first image among all files."""
         return self.total * self.index // self.count
 
     @property
     def images(self) -> int:
-        """How many images it has; parts differ by one at most."""
+        """Its number of images; parts differ by at most one."""
         return self.total * (self.index + 1) // self.count - self.first
 
 
 def text(share: HostPartition) -> str:
-    """What the file beside a share's shards holds; `read` is its inverse."""
+    """Return the content of a share's file; `read` is the inverse."""
     values = {"schema": SCHEMA, "index": share.index, "of": len(share.images)}
     return json.dumps(values | {"images": share.images}, indent=1) + "\n"
 
 
 def read(folder: Path) -> HostPartition | None:
-    """The share that a folder holds; None where it holds all of its set. Raises SpecError."""
+    """Read the share that a folder holds; None for a whole set. Raises SpecError."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -78,31 +78,44 @@ def read(folder: Path) -> HostPartition | None:
         schema, index, of = values["schema"], int(values["index"]), int(values["of"])
     except (OSError, ArithmeticError, *_UNREADABLE) as error:
         raise SpecError(
-            f"{path}: not what a push of shares leaves ({brief(error)}); {_REPUSH}"
+            error_line(
+                path,
+                expected="the description of a share",
+                got=f"an invalid one ({brief(error)})",
+                fix=_REPUSH,
+            )
         ) from error
     if schema != SCHEMA or of != len(images) or not 0 <= index < of:
         raise SpecError(
-            f"{path}: expected schema {SCHEMA} and a share of {len(images)}, found schema "
-            f"{quoted(schema)} and share {quoted(index)} of {quoted(of)}; {_REPUSH}"
+            error_line(
+                path,
+                expected=f"schema {SCHEMA} and a share of {len(images)}",
+                got=f"schema {quoted(schema)} and share {quoted(index)} of {quoted(of)}",
+                fix=_REPUSH,
+            )
         )
     return HostPartition(index=index, images=images) if of > 1 else None
 
 
 def worker_partition(data: str, rank: int, workers: int) -> WorkerPartition:
-    """What a worker of a job reads: its part of the files, or of the share that its host holds.
+    """Return the partition of a worker: a part of the files, or of its host's share.
 
-    A host's workers part its share between them (MXSCALE_LOCAL). Raises SpecError where there are
-    fewer shares than hosts, or this one is not whole.
+    A host's workers divide its share (MXSCALE_LOCAL). Raises SpecError if there are fewer shares
+    than hosts, or this share is incomplete.
     """
     share, whole = _host_partition(data), whole_data(data)
     if share is None:
         return replace(whole, index=rank, count=workers, fewest=whole.total // workers)
-    # Which worker of its host this process is, of how many; by launch.job.plan.
+    # The index of this worker on its host, and their number; set by launch.job.plan.
     index, of = map(int, os.environ.get("MXSCALE_LOCAL", "0/1").split("/"))
     if workers > of * len(share.images):
         raise SpecError(
-            f"{data}: holds {share.label}, too few for {workers} workers, {of} a host; push it for "
-            f"as many hosts as the job has, or read a folder that holds all of it"
+            error_line(
+                data,
+                expected=f"shares for {workers} workers ({of} per host)",
+                got=share.label,
+                fix="Push the data for all hosts of the job, or use a folder with the whole set",
+            )
         )
     _check(whole, share)
     fewest = min(sum(one.values()) // of for one in share.images)
@@ -110,7 +123,7 @@ def worker_partition(data: str, rank: int, workers: int) -> WorkerPartition:
 
 
 def whole_data(data: str) -> WorkerPartition:
-    """All that is there, for one worker alone, whatever share it is."""
+    """Return all images of `data` as the partition of a single worker."""
     paths = shards(data)
     images = count_images(paths)
     return WorkerPartition(
@@ -122,31 +135,45 @@ def _host_partition(data: str) -> HostPartition | None:
     parts = split_data(data)
     found = [share for share in map(read, parts) if share]
     if found and len(parts) > 1:
-        raise SpecError(f"{data}: has a folder that holds {found[0].label}; name that one alone")
+        raise SpecError(
+            error_line(
+                data, problem=f"one folder holds {found[0].label}", fix="Give that folder alone"
+            )
+        )
     return found[0] if found else None
 
 
 def _check(found: WorkerPartition, share: HostPartition) -> None:
-    """Raises SpecError unless these are just the shards of a share, with all their images."""
+    """Raise SpecError unless these are exactly the shards of a share, with all images."""
     mine = share.images[share.index]
     for name in sorted({path.name for path in found.paths} ^ set(mine)):
-        how = "lacks" if name in mine else "holds, beside it,"
+        how = "lacks" if name in mine else "also holds"
         raise SpecError(
-            f"{found.data}: is {share.label}, and {how} {name}; {_REPUSH}, into a folder of its "
-            f"own where this one holds other shards (or remove {FILE} if it holds them all)"
+            error_line(
+                found.data,
+                problem=f"{share.label} {how} {name}",
+                fix=(
+                    f"{_REPUSH}, into a separate folder if this one holds other shards (or remove "
+                    f"{FILE} if it holds them all)"
+                ),
+            )
         )
     if found.epoch != sum(mine.values()):
         raise SpecError(
-            f"{found.data}: is {share.label}, of {sum(mine.values())} images, and has "
-            f"{found.epoch}; {_REPUSH}"
+            error_line(
+                found.data,
+                expected=f"{sum(mine.values())} images in {share.label}",
+                got=found.epoch,
+                fix=_REPUSH,
+            )
         )
 
 
 def lines(data: str) -> tuple[str, ...]:
-    """Name, images and checksum of each shard of `data`.
+    """Return a line for each shard of `data`: name, number of images, checksum.
 
-    The checksum that the packer left beside a shard stands for it; its size and time of change do
-    where there is none. Raises SpecError where a shard is missing, empty or cut off.
+    The checksum comes from the shard's manifest; without one, size and modification time replace
+    it. Raises SpecError if a shard is missing, empty or truncated.
     """
     found = []
     for path in shards(data):
@@ -156,7 +183,7 @@ def lines(data: str) -> tuple[str, ...]:
 
 
 def data_hash(listed: Iterable[str]) -> str:
-    """Twelve hex digits over the lines of all data of a job, empty where it reads none."""
+    """Return twelve hex digits over the lines of a job's data; '' if it reads none."""
     text = "".join(listed)
     return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
 
@@ -170,24 +197,37 @@ def _checksum(path: Path, count: int) -> str:
         made = json.loads(beside.read_text(encoding="utf-8"))
         images, size, checksum = made["images"], made["bytes"], made["crc32c"]
     except (ValueError, KeyError, TypeError) as error:
-        raise SpecError(f"{beside}: not a manifest of a shard: {error}") from error
+        raise SpecError(
+            error_line(
+                beside, expected=f"the manifest of a shard ({error})", fix="Pack the shard again"
+            )
+        ) from error
     if size != status.st_size:
         raise SpecError(
-            f"{path}: its manifest says {size} bytes, it has {status.st_size}; pack it again"
+            error_line(
+                path,
+                expected=f"{size} bytes (manifest)",
+                got=status.st_size,
+                fix="Pack the shard again",
+            )
         )
     if images != count:
         raise SpecError(
-            f"{path.with_suffix('.idx')}: lists {count} images, the manifest says {images}; pack "
-            f"{path.name} again"
+            error_line(
+                path.with_suffix(".idx"),
+                expected=f"{images} images (manifest)",
+                got=count,
+                fix=f"Pack {path.name} again",
+            )
         )
     return str(checksum)
 
 
 def damage(data: str) -> list[str]:
-    """What is wrong with the shards of `data`, each read whole; a line for each wrong one.
+    """Read the shards of `data` completely; return a line for each damaged one.
 
-    Records are compared with the checksums that the packer left and with the index, without which
-    only their framing is checked. Images are not decoded.
+    Records are compared with the manifest's checksums and the index; without these, only the
+    framing is checked. Images are not decoded.
     """
     return [why for path in shards(data) if (why := _damage(path))]
 
@@ -203,18 +243,18 @@ def _damage(rec: Path) -> str:
             if made and not manifest.is_packed(made, count, frame(payload)):
                 return f"{where}: differs from what was packed"
             if index is not None and [at for _, at in index[count : count + 1]] != [offset]:
-                return f"{where}: its index {beside.name} lists another place"
+                return f"{where}: the index {beside.name} lists a different position"
             count += 1
     except (DataError, OSError) as error:
         return str(error)
     listed = made.images if made else len(index) if index is not None else count
-    return "" if count == listed else f"{rec}: holds {count} records, expected {listed}"
+    return "" if count == listed else f"{rec}: expected {listed} records, got {count}"
 
 
 def main() -> None:
-    """Prints, of each data named, its lines and which share of how many it is, as JSON.
+    """Print the lines and the share of each given data set, as JSON.
 
-    After --verify, exits with what is wrong if a shard that is named is not as it was packed.
+    With --verify, exit with an error line if a shard differs from what was packed.
     """
     said = []
     verify, names = sys.argv[1:2] == ["--verify"], sys.argv[1:]

@@ -1,10 +1,10 @@
-"""The .rec files of a job: which, how many images, and where each image lies."""
+"""The .rec files of a job, their number of images and the position of each image."""
 
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.errors import SpecError, brief, quoted
+from bench.errors import SpecError, brief, error_line, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import offsets_of
 
@@ -13,7 +13,7 @@ _BESIDE = (".idx", ".lst", ".json")
 
 
 def split_data(data: str) -> tuple[Path, ...]:
-    """The files and folders of `data`: what ';' joins; a .txt file stands for its lines."""
+    """Split `data` at ';' into files and folders; a .txt file stands for its lines."""
     found: list[Path] = []
     for part in filter(None, data.split(";")):
         path = _path(part)
@@ -25,63 +25,90 @@ def _lines(path: Path) -> list[Path]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise SpecError(
-            f"{path}: expected a list of .rec files, a path a line, and it cannot be read "
-            f"({reason})"
+            error_line(
+                path,
+                expected=f"a list of .rec files, one path per line ({reason})",
+            )
         ) from error
     return [_path(line.strip()) for line in lines if line.strip()]
 
 
 def _path(text: str) -> Path:
-    """SpecError for what no file can be called, or where one may not look."""
+    """Return the path; SpecError if it is invalid or not accessible."""
     try:
         Path(text).stat()
     except FileNotFoundError:
-        pass  # said by whoever reads it
+        pass  # reported when the file is read
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SpecError(
-            f"{brief(text)!r}: expected a path of data, and it has {quoted(reason)}"
+            error_line(
+                f"{brief(text)!r}",
+                problem=f"expected a path of data; cannot be read ({quoted(reason)})",
+            )
         ) from error
     return Path(text)
 
 
 def shards(data: str) -> tuple[Path, ...]:
-    """The .rec files of `data`: a file, all in a folder, several joined by ';', those of a list.
+    """Return the .rec files of `data`: a file, a folder, several joined by ';', or a list.
 
-    Files of other kinds in a folder are left alone. Raises SpecError where there are none, or one
-    is there twice: its images would count twice.
+    Other files in a folder are ignored. Raises SpecError if there are none, or if a file occurs
+    twice, because its images would count twice.
     """
     found: list[Path] = []
     for path in split_data(data):
         if path.suffix in _BESIDE:
-            raise SpecError(f"{path}: lies beside images and holds none; name the .rec file")
+            raise SpecError(
+                error_line(
+                    path,
+                    expected="a .rec file",
+                    got="a file without images",
+                    fix="Give the .rec file",
+                )
+            )
         found += sorted(path.glob("*.rec")) if path.is_dir() else [path]
     if not found:
-        raise SpecError(f"{data}: expected .rec files, found none; 'fab data.prepare' makes them")
+        raise SpecError(
+            error_line(
+                data, expected=".rec files", got="none", fix="Create them by 'fab data.prepare'"
+            )
+        )
     for path in found:
         if not path.is_file():
-            found_there = "is no regular file" if path.exists() else "no such file"
-            raise SpecError(f"{path}: {found_there}; expected a .rec made by 'fab data.prepare'")
+            found_there = "no regular file" if path.exists() else "no such file"
+            raise SpecError(
+                error_line(
+                    path,
+                    expected="a .rec file",
+                    got=found_there,
+                    fix="Create it by 'fab data.prepare'",
+                )
+            )
         try:
             path.open("rb").close()
         except OSError as error:
-            raise SpecError(f"{path}: cannot be read ({error.strerror})") from error
+            raise SpecError(
+                error_line(path, problem=f"cannot be read ({error.strerror})")
+            ) from error
     twice = [path for path, count in Counter(path.resolve() for path in found).items() if count > 1]
     if twice:
-        raise SpecError(f"{data}: names {twice[0]} more than once; name each file once")
+        raise SpecError(
+            error_line(data, expected="each file once", got=f"{twice[0]} more than once")
+        )
     return tuple(found)
 
 
 def count_images(paths: tuple[Path, ...]) -> int:
-    """Images in all these files, each checked to be whole; SpecError names the one that is not."""
+    """Count the images in these files; SpecError for a truncated file."""
     return sum(len(_offsets(path)) for path in paths)
 
 
 def places(paths: tuple[Path, ...]) -> Any:
-    """Where each image lies: int64 of (images, 3), the place of its file, its offset, its bytes."""
-    import numpy as np  # noqa: PLC0415 - few who name shards need it
+    """Return each image's file index, offset and length as int64 of shape (images, 3)."""
+    import numpy as np  # noqa: PLC0415 - rarely needed
 
     tables = []
     for number, path in enumerate(paths):

@@ -9,38 +9,44 @@ import simplejpeg
 
 from bench.data.augmentation import augment, fewest_pixels
 from bench.data.augmentation_options import NONE, AugmentationOptions
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.training.options import Options
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import read_record, unpack
 
-# Where a shard was packed well and has rotted since.
+# The fix for shards that were damaged after packing.
 _FIND = (
-    "of data pushed to a host, 'fab hosts.check --data DIR --verify' finds what is damaged there, "
-    "and 'fab hosts.push-data DIR --verify' copies it again"
+    "For data pushed to a host: find damaged shards by 'fab hosts.check --data DIR --verify', "
+    "copy them again by 'fab hosts.push-data DIR --verify'"
 )
 _COLOR_MODES = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
 
 
 def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: Any = None) -> float:
-    """Fills `out`, float32 of (channels, height, width), from a record; returns its label.
+    """Decode a record into `out`, float32 of (channels, height, width); return its label.
 
-    `place` is its file, the byte it begins at and its length. With `draw`, a numpy Generator, the
-    image is changed as `options.augmentation` says; else the values are those of MXNet's
-    ImageRecordIter: RGB, the crop from the middle, (value - mean) / std. Raises SpecError naming
-    the record that holds no such image.
+    `place` is its file, offset and length in bytes. With `draw`, a NumPy Generator, the image is
+    augmented by `options.augmentation`; otherwise the values equal those of MXNet's
+    ImageRecordIter: RGB, center crop, (value - mean) / std. Raises SpecError with the record's
+    position if it holds no such image.
     """
     where = f"{place[0]}: the record at byte {place[1]}"
     try:
         record = unpack(read_record(*place), where)
     except DataError as error:
-        raise SpecError(f"{error}; {_FIND}") from error
+        raise SpecError(f"{error}. {_FIND}") from error
     if len(record.labels) != 1:
-        raise SpecError(f"{where}: expected one label, found {len(record.labels)}")
+        raise SpecError(error_line(where, expected="one label", got=len(record.labels)))
     if not options.test_io and not 0 <= record.labels[0] < options.num_classes:
         raise SpecError(
-            f"{where}: its label is {record.labels[0]:g}, outside of --num-classes "
-            f"{options.num_classes}; expected 0 to {options.num_classes - 1}"
+            error_line(
+                where,
+                expected=(
+                    f"a label from 0 to {options.num_classes - 1} (--num-classes "
+                    f"{options.num_classes})"
+                ),
+                got=f"{record.labels[0]:g}",
+            )
         )
     pixels = _decode(record.image, len(out), where)
     _check_size(pixels, options.augmentation if draw else NONE, out.shape[1:], where)
@@ -59,9 +65,9 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
 
 
 def _decode(image: bytes, channels: int, where: str) -> Any:
-    """Pixels of (height, width, channels); OpenCV gets what is not JPEG, or damaged."""
+    """Decode to (height, width, channels); OpenCV decodes damaged JPEG and other formats."""
     if channels not in _COLOR_MODES:
-        raise SpecError(f"--image-shape: expected 1 or 3 channels, got {channels}")
+        raise SpecError(error_line("--image-shape", expected="1 or 3 channels", got=channels))
     colorspace, flag = _COLOR_MODES[channels]
     if image[:2] == b"\xff\xd8":
         try:
@@ -71,8 +77,11 @@ def _decode(image: bytes, channels: int, where: str) -> Any:
     pixels = cv2.imdecode(np.frombuffer(image, np.uint8), flag) if image else None
     if pixels is None:
         raise SpecError(
-            f"{where}: holds no image that can be decoded; find such records with "
-            f"'fab data.verify', and pack them again; {_FIND}"
+            error_line(
+                where,
+                expected="an image that can be decoded",
+                fix=f"Find such records by 'fab data.verify' and pack them again. {_FIND}",
+            )
         )
     return pixels
 
@@ -81,7 +90,10 @@ def _check_size(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], 
     height, width = fewest_pixels(asked, size)
     if pixels.shape[0] < height or pixels.shape[1] < width:
         raise SpecError(
-            f"{where}: its image has {pixels.shape[1]} x {pixels.shape[0]} pixels, too few for "
-            f"{width} x {height}; ask for a smaller --image-shape or crop, or pack with "
-            f"--enlarge-small"
+            error_line(
+                where,
+                expected=f"an image of at least {width} x {height} pixels",
+                got=f"{pixels.shape[1]} x {pixels.shape[0]}",
+                fix="Use a smaller --image-shape or crop, or pack with --enlarge-small",
+            )
         )

@@ -174,18 +174,21 @@ def refused(data: Path, workers: int = 2) -> str:
 
 def test_a_share_that_does_not_fit_is_refused(held: list[Host], packed: Path) -> None:
     data = Path(held[0].tree, "data", "t", "train")
-    assert "holds share 1 of 2, too few for 4 workers, 1 a host; push it for" in refused(data, 4)
+    assert (
+        "expected shares for 4 workers (1 per host), got share 1 of 2. Push the data for"
+        in refused(data, 4)
+    )
     both = f"{data};{packed / 'train'}"
-    assert "a folder that holds share 1 of 2; name that one alone" in refused(Path(both))
+    assert "one folder holds share 1 of 2. Give that folder alone" in refused(Path(both))
     shutil.copy(packed / "train" / "train_4.rec", data)
-    assert "is share 1 of 2, and holds, beside it, train_4.rec; push" in refused(data)
+    assert "share 1 of 2 also holds train_4.rec. Push" in refused(data)
     (data / "train_4.rec").unlink()
     (data / "train_1.rec").unlink()
-    assert "is share 1 of 2, and lacks train_1.rec; push the data again" in refused(data)
+    assert "share 1 of 2 lacks train_1.rec. Push the data again" in refused(data)
     for wrong in ("[]", "{", '{"schema": 1, "index": 2, "of": 2, "images": [{}, {}]}'):
         (data / "share.json").write_text(wrong)
         assert "share.json: " in refused(data)
-        assert "push the data again" in refused(data)
+        assert "Push the data again" in refused(data)
 
 
 def test_the_workers_of_a_host_part_its_share(
@@ -293,7 +296,7 @@ def test_reading_shards_whole_compares_index_and_count(
         rec.with_suffix(".json").unlink()
         index.unlink()
     found = damage(str(tmp_path / "t" / "train"))
-    said = {"index": "its index train_0.idx lists another place", "cut": "expected 4"}
+    said = {"index": "the index train_0.idx lists a different position", "cut": "expected 4"}
     assert [said[change] in line for line in found] == ([True] if change in said else [])
 
 

@@ -48,7 +48,7 @@ def test_files_of_others_are_not_known(
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert page_cache.residency(written) is None
-    with pytest.raises(SpecError, match="belongs to another user"):
+    with pytest.raises(SpecError, match="another user owns"):
         page_cache.drop_and_check("x", written)
 
 

@@ -72,9 +72,9 @@ def test_a_record_in_parts_is_put_together(tmp_path: Path) -> None:
     ("data", "said"),
     [
         ("none.rec", "no such file"),
-        ("empty", "found none"),
+        ("empty", "got none"),
         ("none.txt", "expected a list of .rec files.*No such file"),
-        ("blank.txt", "found none"),
+        ("blank.txt", "got none"),
         ("zero.rec", "the file is empty"),
         ("text.rec", "damaged at byte 0"),
     ],

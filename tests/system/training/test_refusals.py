@@ -38,7 +38,7 @@ def test_a_prefix_of_another_network_is_refused(tmp_path: Path, photographs: Pat
     trained(*words)
     trained(*words)  # the same network may
     before = (tmp_path / "m-symbol.json").read_bytes()
-    said = "m-symbol.json: is of another network"
+    said = "m-symbol.json: belongs to checkpoints of a different network"
     with pytest.raises(SpecError, match=said):
         trained(*words, "--network=resnet-18")
     tuned = [*words, "--image-shape=3,32,32", "--kv-store=local", "--num-classes=10"]
@@ -76,14 +76,14 @@ def test_fewer_images_to_validate_on_than_workers_are_refused(
 def test_a_label_that_the_network_has_no_class_for_is_named(
     photographs: Path, more: tuple[str, ...]
 ) -> None:
-    with pytest.raises(SpecError, match="outside of --num-classes 5"):
+    with pytest.raises(SpecError, match="expected a label from 0 to 4"):
         trained(*photos(photographs), "--num-epochs=1", "--num-classes=5", *more)
 
 
 def test_a_record_without_an_image_is_named(tmp_path: Path) -> None:
     junk = pack(ImageRecord(index=0, labels=(0.0,), image=b"no image"))
     path = write(tmp_path / "junk.rec", [junk] * 8)
-    said = r"junk\.rec: the record at byte 0: holds no image that can be decoded"
+    said = r"junk\.rec: the record at byte 0: expected an image that can be decoded"
     with pytest.raises(SpecError, match=said):
         time_input(parse([*SMALL, f"--data-train={path}", "--batch-size=8", "--test-io=1"]))
 
