@@ -1,5 +1,6 @@
 """Every program starts as a module; by its path it prints how to run it."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,8 +40,8 @@ def test_a_program_that_is_run_by_its_path_prints_how_to_run_it(module: str) -> 
     name = module.replace(".", "/")
     done = python(f"{name}/__main__.py" if (ROOT / name).is_dir() else f"{name}.py", "--help")
     assert (done.returncode, done.stdout) == (2, "")
-    words = "NAME ..." if module == "im2rec_tools" else "..."
-    assert done.stderr == f"run `python -m {module} {words}` in this checkout\n"
+    assert done.stderr.count("\n") == 1
+    assert re.search(rf"run `python -m {re.escape(module)}( NAME)?( \.\.\.)?` in", done.stderr)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "im2rec_tools/commands").glob("[a-z]*.py")))
