@@ -24,7 +24,7 @@ from results.speedup import (
 
 
 def mb_per_second(trial: Trial, rate: Rate) -> float:
-    """Return the MB/s (10^6 bytes) that one worker pushes; it pulls as many meanwhile."""
+    """Return the MB/s (10^6 bytes) that one worker pushes and pulls at the same time."""
     return rate.images_per_second / trial.workers / 1e6
 
 

@@ -164,8 +164,8 @@ def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
 class Ceiling:
     """An upper limit of the throughput (images/s) by device count.
 
-    colour  a network's for its ideal line (1-device throughput x devices), "" for the input
-            pipeline
+    `colour` is a network's for its ideal line (1-device throughput x devices), "" for the input
+    pipeline.
     """
 
     label: str

@@ -51,6 +51,13 @@ HEADER = (
 )
 # Follows the status of a point that has caveats in the summary.
 MARK = "!"
+# Statuses whose stored names are no standard terms.
+_STATUS_WORDS = {
+    "unstable": "no steady state",
+    "hung": "stalled",
+    "lost": "host lost",
+    "timeout": "rendezvous timeout",
+}
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
 SETTINGS, _SETTINGS_WIDTH = "settings", 40
 _TEXT = ("network", "kvstore", SETTINGS, "status")
@@ -244,6 +251,7 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
         beside = all(not row.trial.layout.server_hosts for row in rows)
         where = "share cores with their workers" if beside else "run on hosts of their own"
         lines.append(f"devices: CPU cores; servers {where}.")
+    lines += _status_notes(rows)
     if any(row.rate and row.headline_kinds for row in rows):
         lines.append(f"{MARK} this point has caveats; see the summary and the notes below.")
     if any(row.emulated for row in rows):
@@ -254,6 +262,13 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
     if any(row.trial.engine == "fake" for row in rows):
         lines.append(f"{REHEARSAL_NOTE}.")
     return [*lines, *knees(rows), *cost_remarks(rows, costs)]
+
+
+def _status_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """Yield the meaning of the statuses whose stored names are no standard terms."""
+    found = [one for one in _STATUS_WORDS if any(row.status == one for row in rows)]
+    if found:
+        yield f"status: {'; '.join(f'{one} = {_STATUS_WORDS[one]}' for one in found)}."
 
 
 def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
