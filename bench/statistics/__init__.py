@@ -1,1 +1,1 @@
-"""Steady state, confidence intervals and when enough windows are measured."""
+"""Steady state, confidence intervals and the stopping rule."""

@@ -1,4 +1,4 @@
-"""Standard errors and intervals of means of autocorrelated series (NumPy only)."""
+"""Standard errors and confidence intervals of means of autocorrelated series."""
 
 import math
 from collections.abc import Sequence
@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-# Beyond this the few windows of a measurement cannot tell a correlation from a drift.
+# Above this, the few windows of a measurement cannot separate correlation from drift.
 _MOST_CORRELATION = 0.9
-# Below this Student's t makes intervals that hold everything, and no more often the truth.
+# Fewer make Student's t intervals extremely wide without better coverage.
 _LEAST_ALIKE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class StandardError:
-    """The standard error of a mean, in the mean's unit, and its degrees of freedom (1 or more)."""
+    """The standard error of a mean, in its unit, and its degrees of freedom (1 or more)."""
 
     size: float
     degrees_of_freedom: float
 
     @property
     def half_width(self) -> float:
-        """Half of the 95 % interval."""
+        """Half-width of the 95 % CI."""
         return student(self.degrees_of_freedom) * self.size
 
 
 @lru_cache(maxsize=4096)
 def student(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Two-sided quantile of Student's t, right to 0.2 % at 95 % for 1 degree of freedom or more.
+    """Two-sided quantile of Student's t; error below 0.2 % at 95 % for 1 degree of freedom or more.
 
     With t = sqrt(freedom) tan(a), the density of a is cos(a) ** (freedom - 1), which is summed.
     """
@@ -46,7 +46,7 @@ def student(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 
 def error_of_sum(*errors: StandardError) -> StandardError:
-    """The error of a sum of independent terms, with Satterthwaite's (1946) degrees of freedom."""
+    """Return the error of a sum of independent terms, by Satterthwaite (1946)."""
     squares = [one.size**2 for one in errors]
     if not any(squares):
         return StandardError(
@@ -59,11 +59,11 @@ def error_of_sum(*errors: StandardError) -> StandardError:
 
 
 def standard_error_of_difference(one: StandardError, other: StandardError) -> StandardError:
-    """The error of a difference of independent means.
+    """Return the error of a difference of independent means.
 
-    Its freedom is Satterthwaite's (1946), with one degree more on each side and one less at the
-    end: halfway to the form whose squares of variances are unbiased (two more, two less). With
-    three repeats the plain form is too wide and the unbiased one too narrow; docs/measuring.md.
+    The degrees of freedom are Satterthwaite's (1946) with one degree more on each side and one less
+    at the end: halfway to the form with unbiased squared variances (two more, two less). With three
+    repeats the plain form is too wide and the unbiased one too narrow.
     """
     squares = one.size**2, other.size**2
     if sum(squares) == 0:
@@ -79,31 +79,31 @@ def standard_error_of_difference(one: StandardError, other: StandardError) -> St
 
 
 def correlation(lag_one: Any, count: Any) -> Any:
-    """First-order autocorrelation of what the series was drawn from, between 0 and 0.9.
+    """Estimate the first-order autocorrelation of a process, between 0 and 0.9.
 
     lag_one is the sample's, about its own mean, which is too small by (1 + 4 rho) / count
-    (Marriott and Pope 1954); negative ones are taken for 0, so that no interval gains by them.
+    (Marriott and Pope 1954). Negative values count as 0, so that they never narrow an interval.
     """
     return np.clip((count * lag_one + 1) / np.maximum(count - 4, 2), 0, _MOST_CORRELATION)
 
 
 def inflation(rho: Any, count: Any) -> Any:
-    """By what the variance of a mean of `count` AR(1) values exceeds that of independent ones."""
+    """Return the variance inflation of a mean of `count` AR(1) values against independent ones."""
     tail = rho * (1 - rho**count) / (count * (1 - rho))
     return 1 + 2 * rho / (1 - rho) - 2 * tail / (1 - rho)
 
 
 def independent(rho: float, count: int) -> float:
-    """How many independent values say as much of a mean as `count` of an AR(1); at least 3."""
+    """Return the effective sample size of `count` AR(1) values; at least 3."""
     return max(count / float(inflation(rho, count)), min(count, _LEAST_ALIKE))
 
 
 def error_of_mean(values: Sequence[float] | Numbers, caution: float = 0.0) -> StandardError | None:
-    """The error of the mean of a stationary series; None for fewer than two values.
+    """Return the error of the mean of a stationary series; None for fewer than two values.
 
-    The series is taken for an AR(1): `count` values say as much as count / inflation independent
-    ones (Bayley and Hammersley 1946), never fewer than 3, less one degree of freedom. `caution` is
-    by how many of its standard errors, 1 / sqrt(count), the correlation may be larger than found.
+    The series is modeled as AR(1): the effective sample size is count / inflation (Bayley and
+    Hammersley 1946), at least 3; the degrees of freedom are one less. `caution` raises the
+    estimated correlation by this many of its standard errors, 1 / sqrt(count).
     """
     series = np.asarray(values, dtype=float)
     count = len(series)

@@ -1,4 +1,4 @@
-"""Steady-state detection: warm-up windows that do not count, and drift."""
+"""Steady-state detection: excluded windows at the front, and drift."""
 
 import math
 from collections.abc import Sequence
@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 
 from bench.statistics.confidence import Numbers, correlation, inflation, student
 
-# Fewer windows than this cannot show that they are the steady ones.
+# Fewer windows cannot prove a steady state.
 _LEAST_LEFT = 3
 _LEAST_LEFT_LATE = 6
 _MOST_BATCHES = 200
 _CONFIDENCE = 1 - 1e-3
 _LATE_CONFIDENCE = 1 - 1e-5
 _LEAST_STEP = 0.01
-# More is hard to tell from a slow start itself in a dozen windows: it would hide one.
+# In a dozen windows, a higher correlation would hide a slow start.
 _MOST_CORRELATION = 0.3
-# A start this short is a start, however few windows follow it.
+# A start this short is accepted, however few windows follow it.
 _SHORT_START = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyState:
-    """What counts of a series.
+    """The steady part of a series.
 
-    dropped     windows at the front that do not count
-    converged   False if more than a third is at another level, and more than 2 windows: too few
-                follow to show that theirs is the level that stays
+    dropped     excluded windows at the front
+    converged   False if more than a third of the windows, and more than 2, are at another level:
+                too few follow to confirm their level
     """
 
     dropped: int
@@ -37,12 +37,12 @@ class SteadyState:
 
 
 def find_steady_state(seconds: Sequence[float] | Numbers, warmup: int = 0) -> SteadyState:
-    """How many windows at the front do not count: at least `warmup`, and those of a slow start.
+    """Find the excluded windows at the front: `warmup` and those of a slow start.
 
-    The cut is where MSER has it (White 1997: the least squared standard error of the mean of what
-    is left), of those cuts whose front differs from the rest beyond chance: Student's t, allowing
-    for an AR(1), of both the mean and the median of the front, so that a single slow window is no
-    slow start. Long series are taken in batches (MSER-m; White, Cobb and Spratt 2000).
+    The cut is MSER's (White 1997: least squared standard error of the mean of the rest) among cuts
+    whose front differs significantly from the rest. The test is Student's t, allowing for AR(1), of
+    both the mean and the median of the front, so that a single slow window is no slow start. Long
+    series are batched (MSER-m; White, Cobb and Spratt 2000).
     """
     series = np.asarray(seconds[warmup:], dtype=float)
     size = max(1, -(-len(series) // _MOST_BATCHES))
@@ -56,9 +56,9 @@ def find_steady_state(seconds: Sequence[float] | Numbers, warmup: int = 0) -> St
 
 
 def _is_confirmed(series: Numbers, cut: int) -> bool:
-    """Whether all but the first third of the series is at the level of what follows the cut.
+    """Return whether all but the first third is at the level of the windows after the cut.
 
-    The cut itself scatters: windows at that level may lie before it.
+    The cut itself varies: windows at that level may precede it.
     """
     third = len(series) // 3
     if cut <= third:
@@ -70,7 +70,7 @@ def _is_confirmed(series: Numbers, cut: int) -> bool:
 
 
 def _cut(series: Numbers) -> int:
-    """Windows before the steady ones."""
+    """Return the number of windows before the steady state."""
     count = len(series)
     if count <= _LEAST_LEFT:
         return 0
@@ -78,7 +78,7 @@ def _cut(series: Numbers) -> int:
     left = count - cuts
     mean = _tails(series)[cuts] / left
     squares = np.maximum(_tails(series**2)[cuts] - left * mean**2, 0)
-    squares[squares < 1e-12 * left * mean**2] = 0  # what rounding leaves of equal windows
+    squares[squares < 1e-12 * left * mean**2] = 0  # rounding errors of equal windows
     score = squares / left**2
     front = np.concatenate((series[:1], np.cumsum(series)[cuts[1:] - 1] / cuts[1:]))
     step = front - mean
@@ -97,9 +97,9 @@ def _cut(series: Numbers) -> int:
 
 
 def _chance_limit(away: Numbers, left: int, noise: float, *, slow: bool) -> float:
-    """What a front that differs by chance alone stays below, for a weight of 1.
+    """Return the limit of random differences of the front, for a weight of 1.
 
-    A job starts slowly; where the front is faster, more has to be left to count as the rule.
+    Jobs start slowly; if the front is faster, more windows must remain to be the rule.
     """
     if left < (_LEAST_LEFT if slow else _LEAST_LEFT_LATE):
         return math.inf
@@ -113,14 +113,14 @@ def _chance_limit(away: Numbers, left: int, noise: float, *, slow: bool) -> floa
 
 
 def _tails(values: Numbers) -> Numbers:
-    """The sum from each value to the last."""
+    """Return the sums from each value to the last."""
     return np.cumsum(values[::-1])[::-1]
 
 
 def _noise(
     series: Numbers, cuts: NDArray[np.integer[Any]], mean: Numbers, squares: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """By cut, the noise of the rest and the standard error of front less rest, in that noise."""
+    """Return, by cut, the noise of the rest and the standard error of front minus rest."""
     left = len(series) - cuts
     products = _tails(np.append(series[1:] * series[:-1], 0.0))[cuts]
     ends = series[cuts] + series[-1]
@@ -134,10 +134,10 @@ def _noise(
 
 
 def drift(values: Sequence[float] | Numbers, sure: float = _CONFIDENCE) -> float:
-    """How much a straight line through a series changes, as a part of its mean; 0 within chance.
+    """Return the change of a linear fit as a fraction of the mean; 0 if not significant.
 
-    Chance is Student's t of the slope, `sure` often, with the errors of an AR(1) about a parabola:
-    about a line, what a drift is bent would be taken for noise.
+    The test is Student's t of the slope at confidence `sure`, with AR(1) errors about a parabola:
+    about a line, the curvature of a drift would count as noise.
     """
     series = np.asarray(values, dtype=float)
     count = len(series)

@@ -1,4 +1,4 @@
-"""The stopping rule: whether the windows so far are enough. Pure."""
+"""The stopping rule: decides whether the windows so far are enough. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,24 +19,24 @@ from bench.statistics.confidence import (
 from bench.statistics.steady_state import drift, find_steady_state
 
 PRECISION = 0.02
-# Windows that count, before measuring may end; a third of them is the pilot.
+# Counted windows before measuring may end; a third of them is the pilot.
 LEAST_WINDOWS = 9
 _LEAST_KNOWN = 6
 _PILOT = 3
-# Scatter as large as the precision is taken for known, as if from so many windows besides: of
-# three windows, some are alike by chance.
+# The variance is pooled with a prior equal to the precision, worth this many windows: three windows
+# can be equal by chance.
 _KNOWN_WINDOWS = 2
-# Of the precision: what the interval of all windows must keep within.
+# The largest half-width of all windows, as a multiple of the precision.
 _MOST_MISSED = 2.0
 _STEP, _GROWTH = 3, 1.1
-# Of a drift that keeps a process from stopping.
+# The confidence of a drift that prevents stopping.
 _LIKELY = 0.8
 
 
 def relative_half_width(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
-    """Half width of the 95 % interval of the mean steady window, as a part of it.
+    """Return the 95 % CI half-width of the mean steady window, as a fraction of the mean.
 
-    Infinite where it cannot be said: fewer than six steady windows, or no steady state yet.
+    Infinite with fewer than six steady windows or without a steady state.
     """
     found = find_steady_state(seconds, warmup)
     counted = np.asarray(seconds[found.dropped :], dtype=float)
@@ -49,14 +49,13 @@ def relative_half_width(seconds: Sequence[float] | Numbers, warmup: int = 0) -> 
 def is_precise_enough(
     seconds: Sequence[float] | Numbers, precision: float = PRECISION, warmup: int = 0
 ) -> bool:
-    """Whether so many windows promise the throughput to within `precision` (relative, at 95 %).
+    """Return whether the windows reach the relative `precision` (95 % CI half-width).
 
-    The scatter of a pilot, the first third of the windows that count, decides how many are enough.
-    If all of them decided, measuring would end on windows that are alike by chance, and of
-    right-skewed windows those are the fast ones. What all of them say keeps it from ending in three
-    cases: their own interval is beyond twice the precision, their level is not confirmed, or they
-    seem to drift by more than the precision. Such a drift need not be certain: more windows will
-    tell it from chance.
+    The variance of a pilot, the first third of the counted windows, decides how many are enough. If
+    all windows decided, measuring would stop on windows that are equal by chance, which in
+    right-skewed data are the fast ones. All windows prevent stopping in three cases: their own
+    half-width exceeds twice the precision, their level is not confirmed, or they seem to drift by
+    more than the precision. A likely drift is enough; more windows will settle it.
     """
     if relative_half_width(seconds, warmup) > _MOST_MISSED * precision:
         return False
@@ -67,11 +66,10 @@ def is_precise_enough(
 
 
 def _predicted_half_width(counted: Numbers, precision: float) -> float:
-    """Half width of the 95 % interval that the pilot promises for all, as a part of the mean.
+    """Return the relative 95 % CI half-width that the pilot predicts for all windows.
 
-    The slowest window of the pilot counts as the next slowest: of so few, one that another program
-    slowed would pass for the scatter of all. How much windows depend on the one before is
-    estimated from all of them.
+    The slowest window of the pilot is replaced by the second slowest: among so few, one slowed by
+    another program would dominate the variance. All windows estimate the autocorrelation.
     """
     about = counted - counted.mean()
     squares = float(about @ about)
@@ -89,16 +87,16 @@ def _predicted_half_width(counted: Numbers, precision: float) -> float:
 
 
 def per_image_seconds(windows: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Seconds of each window if all had as many images as they have on average."""
+    """Return the seconds of each window, scaled to the mean number of images."""
     mean = sum(one["images"] for one in windows) / len(windows)
     return [one["seconds"] / one["images"] * mean for one in windows]
 
 
 @lru_cache
 def is_checkpoint(count: int) -> bool:
-    """Whether it is asked after `count` windows since the least warm-up: 9, 12, 15 ... 33, 37 ...
+    """Return whether the rule is evaluated after `count` windows: 9, 12, 15 ... 33, 37 ...
 
-    Each look is at one window of the pilot more, or at 1.1 times the windows of the last.
+    Each evaluation adds one window to the pilot, or has 1.1 times the windows of the last one.
     """
     look = LEAST_WINDOWS
     while look < count:
@@ -108,9 +106,9 @@ def is_checkpoint(count: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How well and at most how long a point is measured; warm-up counts in neither limit.
+    """The precision and the limits of measuring a point, without warm-up.
 
-    precision of 0 is never reached: all `windows` are measured. seconds of 0 are no limit.
+    precision 0: run all `windows`; seconds 0: no time limit.
     """
 
     precision: float
@@ -119,9 +117,9 @@ class Budget:
 
 
 def end_reason(seconds: Sequence[float], budget: Budget, warmup: int = 0) -> str:
-    """What ends the measuring after these windows: "windows", "seconds", "precision"; '' nothing.
+    """Return why measuring ends: "windows", "seconds" or "precision"; '' to continue.
 
-    Precision is asked at checkpoints alone (`is_checkpoint`), and comes first.
+    Precision is evaluated first, and only at checkpoints (`is_checkpoint`).
     """
     counted = seconds[warmup:]
     asked = budget.precision > 0 and is_checkpoint(len(counted))
