@@ -127,10 +127,10 @@ def check_study(report: Path, shown: str, points: int, speedups: dict[str, float
     found = {name: round(value, 1) for name, value in most["speedup_device"].items()}
     assert found == speedups
     assert (most["hosts"] == most["devices"] / 16).all()
-    assert "REHEARSAL" in shown
+    assert "SIMULATED" in shown
     assert all(str(value) in shown for value in speedups.values())
-    assert (report / "report.md").read_text().startswith("# REHEARSAL rehearsal\n")
-    assert "REHEARSAL, not measured" in (report / "scaling.svg").read_text()
+    assert (report / "report.md").read_text().startswith("# SIMULATED rehearsal\n")
+    assert "SIMULATED, not measured" in (report / "scaling.svg").read_text()
 
 
 @pytest.mark.mxnet
