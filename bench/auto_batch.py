@@ -119,7 +119,10 @@ def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) 
 
 
 def find(tried: BatchProbe, most: int = MOST_BATCH) -> int:
-    """Find the largest batch per device, up to `most`, that fits; SpecError if none does."""
+    """Find the largest batch per device, up to `most`, that fits.
+
+    Raises SpecError if none does.
+    """
     tries = _Tries(tried)
     if not tries.fits(1):
         raise SpecError(
@@ -406,7 +409,10 @@ def advice(batch: int, devices: int) -> str:
 
 
 def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
-    """Find the largest batch per device for a worker with these options; SpecError if none."""
+    """Find the largest batch per device for a worker with these options.
+
+    Raises SpecError if none.
+    """
     if is_distributed(options.kv_store):
         raise SpecError(
             error_line(
@@ -446,7 +452,10 @@ def sized(options: Options, argv: Sequence[str]) -> Sequence[str]:
 
 
 def main() -> None:
-    """Print the largest batch per device; exit 2 if none fits or the options are wrong."""
+    """Print the largest batch per device.
+
+    Exit 2 if none fits or the options are wrong.
+    """
     taker = empty(
         "auto_batch",
         "Find the largest batch per device. Takes the options of bench.train_imagenet too.",

@@ -23,7 +23,10 @@ __all__ = [
 
 
 class SpecError(Exception):
-    """A mistake in a sweep, an option or a data path; its text is one line for the user."""
+    """A mistake in a sweep, an option or a data path.
+
+    Its text is one line for the user.
+    """
 
 
 class SmallShareError(SpecError):
@@ -44,7 +47,10 @@ def is_whole(text: str) -> bool:
 
 
 def parse_int(option: str, text: str, least: int = 1, most: int | None = None) -> int:
-    """Parse an option's value as a whole number from least to most; SpecError if it is none."""
+    """Parse an option's value as a whole number from least to most.
+
+    Raises SpecError if it is none.
+    """
     if not is_whole(text) or int(text) < least or (most is not None and int(text) > most):
         bounds = f"{least} or more" if most is None else f"{least} to {most}"
         wanted = f"a whole number, {bounds}"
@@ -53,7 +59,10 @@ def parse_int(option: str, text: str, least: int = 1, most: int | None = None) -
 
 
 def parse_float(option: str, text: str) -> float:
-    """Parse an option's value as a finite number of 0 or more; SpecError if it is none."""
+    """Parse an option's value as a finite number of 0 or more.
+
+    Raises SpecError if it is none.
+    """
     with contextlib.suppress(ValueError):
         if 0 <= float(plain(text)) < math.inf:
             return float(text)

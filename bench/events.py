@@ -45,7 +45,10 @@ def emit(event: Event) -> str:
 
 
 def say(kind: str, values: Mapping[str, Any] | None = None, rank: int = -1) -> None:
-    """Send an event to the agent in one system call; do nothing without an event stream."""
+    """Send an event to the agent in one system call.
+
+    Do nothing without an event stream.
+    """
     stream = os.environ.get(STREAM_VARIABLE)
     if stream is not None and stream.isdecimal():
         event = Event(kind=kind, rank=rank, values=dict(values or {}))

@@ -117,7 +117,10 @@ UNSTEADY = frozenset({NoteKind.NOT_STEADY, NoteKind.DRIFT})
 
 @cache
 def _table(name: str) -> dict[str, str]:
-    """Sentences or headlines by kind; data, so that rewording does not change the code hash."""
+    """Sentences or headlines by kind.
+
+    Data, so that rewording does not change the code hash.
+    """
     path = Path(__file__).with_suffix(".toml")
     table: dict[str, str] = tomllib.loads(path.read_text(encoding="utf-8"))[name]
     return table
@@ -133,7 +136,10 @@ class Note:
 
 
 def text_note(text: str) -> tuple[Note, ...]:
-    """Wrap the message of a record older than notes; return nothing for an empty message."""
+    """Wrap the message of a record older than notes.
+
+    Return nothing for an empty message.
+    """
     return (Note(NoteKind.TEXT, {"text": text}),) if text else ()
 
 
@@ -143,7 +149,10 @@ def as_json(note: Note) -> dict[str, Any]:
 
 
 def of_json(value: Any) -> Note:
-    """Read a note from JSON values; ValueError if they are none. Unknown kinds become TEXT."""
+    """Read a note from JSON values.
+
+    Raises ValueError if they are none. Unknown kinds become TEXT.
+    """
     if not isinstance(value, Mapping):
         raise ValueError(f"note: expected an object, got {value!r:.60}")  # noqa: TRY004
     kind, figures, scope = (value.get(name) for name in ("kind", "figures", "scope"))
@@ -237,7 +246,10 @@ def template(kind: NoteKind) -> str:
 
 
 def sentence(note: Note) -> str:
-    """Return the note's text without its scope and without a final full stop; never fails."""
+    """Return the note's text without its scope and without a final full stop.
+
+    It never fails.
+    """
     figures = _Figures({name: _Shown(value) for name, value in note.figures.items()})
     return template(note.kind).format_map(figures)
 

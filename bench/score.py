@@ -46,7 +46,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def metrics(text: str) -> dict[str, int]:
-    """Parse metrics: each name and its k (1 for accuracy, 0 for a loss); SpecError for others."""
+    """Parse metrics: each name and its k (1 for accuracy, 0 for a loss).
+
+    Raises SpecError for others.
+    """
     found: dict[str, int] = {}
     for name in filter(None, text.split(",")):
         k = name.removeprefix("top_k_accuracy_")
@@ -68,7 +71,10 @@ def metrics(text: str) -> dict[str, int]:
 
 
 def score(argv: Sequence[str]) -> dict[str, float]:
-    """Compute the requested metrics by name; SpecError if model or data cannot be read."""
+    """Compute the requested metrics by name.
+
+    Raises SpecError if model or data cannot be read.
+    """
     typed = vars(parser().parse_args(argv))
     asked = metrics(typed["metrics"])
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]

@@ -99,7 +99,10 @@ def _square(asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
 
 
 def _part(shape: tuple[int, int], asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
-    """Draw a crop size by area and aspect; None if not requested or ten draws do not fit."""
+    """Draw a crop size by area and aspect.
+
+    None if not requested or ten draws do not fit.
+    """
     areas = asked.min_random_area, asked.max_random_area
     if not asked.random_resized_crop or (*areas, *asked.aspects) == (1, 1, 1, 1):
         return None

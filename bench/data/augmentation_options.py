@@ -71,7 +71,10 @@ class AugmentationOptions:
 
     @property
     def crop_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest square crop; one given alone is both; -1: none is asked."""
+        """The smallest and the largest square crop.
+
+        One given alone is both; -1: none is asked.
+        """
         least, most = self.min_crop_size, self.max_crop_size
         return (most if least == -1 else least, least if most == -1 else most)
 

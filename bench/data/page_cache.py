@@ -67,7 +67,10 @@ def drop(paths: Sequence[Path]) -> None:
 
 
 def drop_and_check(data: str, paths: Sequence[Path]) -> Residency:
-    """Drop files from the page cache and check; SpecError if they stay or it is unknown."""
+    """Drop files from the page cache and check.
+
+    Raises SpecError if they stay or it is unknown.
+    """
     drop(paths)
     left = residency(paths)
     if left is None:

@@ -65,7 +65,10 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
 
 
 def _decode(image: bytes, channels: int, where: str) -> Any:
-    """Decode to (height, width, channels); OpenCV decodes damaged JPEG and other formats."""
+    """Decode to (height, width, channels).
+
+    OpenCV decodes damaged JPEG and other formats.
+    """
     if channels not in _COLOR_MODES:
         raise SpecError(error_line("--image-shape", expected="1 or 3 channels", got=channels))
     colorspace, flag = _COLOR_MODES[channels]

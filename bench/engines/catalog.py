@@ -66,7 +66,10 @@ def _batch_and_devices(trial: Trial) -> tuple[str, ...]:
 
 
 def _fake_command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
-    """Return module and script of a simulated process; the script is one JSON argument."""
+    """Return module and script of a simulated process.
+
+    The script is one JSON argument.
+    """
     script = {
         "steps": trial.measuring.steps_per_window,
         "windows": trial.scripted_windows,

@@ -88,7 +88,10 @@ def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -
 
 
 def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
-    """Join the rendezvous; return the connection to the scheduler and this process's rank."""
+    """Join the rendezvous.
+
+    Return the connection to the scheduler and this process's rank.
+    """
     stream: Any = None
     while stream is None:  # without a limit: the controller's deadline applies
         try:

@@ -26,7 +26,10 @@ _AT_A_WINDOW = ("early", "exit", "hang", "kill", "nan", "raise", "stop")
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault of a role: of all its processes if `index` is None; workers at `window`."""
+    """One fault of a role: of all its processes if `index` is None.
+
+    Workers have it at `window`.
+    """
 
     role: str
     index: int | None

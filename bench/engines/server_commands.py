@@ -28,7 +28,10 @@ def secret() -> bytes:
 
 
 def signed(optimizer: Any, key: bytes) -> str:
-    """Return a command that sends servers this optimizer; RefusedError if they reject it."""
+    """Return a command that sends servers this optimizer.
+
+    Raises RefusedError if they reject it.
+    """
     text = base64.b64encode(pickle.dumps(optimizer, 4)).decode("ascii")
     body = _signature(text.encode(), key) + text
     optimizer_of(body.encode(), key)
@@ -36,7 +39,10 @@ def signed(optimizer: Any, key: bytes) -> str:
 
 
 def optimizer_of(body: bytes, key: bytes) -> Any:
-    """Read the optimizer from a body that `signed` made with this key; else RefusedError."""
+    """Read the optimizer from a body that `signed` made with this key.
+
+    Raises RefusedError for any other.
+    """
     signature, text = body[:_DIGITS], body[_DIGITS:]
     if not hmac.compare_digest(signature, _signature(text, key).encode()):
         raise RefusedError("missing or wrong signature")

@@ -79,7 +79,10 @@ def named(name: str) -> tuple[str, int | None]:
 
 
 def checked_layers(family: str, num_layers: int | None, field: str = "num_layers") -> int | None:
-    """Return the depth or the family's default; SpecError on `field` for an unknown depth."""
+    """Return the depth or the family's default.
+
+    Raises SpecError on `field` for an unknown depth.
+    """
     layers = NETWORKS[family].layers
     if num_layers is None:
         return NETWORKS[family].default_layers

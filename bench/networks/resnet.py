@@ -75,7 +75,10 @@ def _stem(channels: int, height: int) -> list[Any]:
 
 
 def resnet(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]) -> Any:
-    """(N, *image_shape) images to (N, num_classes) scores; raises SpecError like `stages`."""
+    """(N, *image_shape) images to (N, num_classes) scores.
+
+    Raises SpecError like `stages`.
+    """
     height = image_shape[1]
     made = stages(num_layers, height)
     net = Classifier(num_classes, prefix="resnetv20_")

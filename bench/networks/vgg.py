@@ -1,4 +1,7 @@
-"""VGG without batch normalization (Simonyan and Zisserman 2014); same as in the Gluon zoo."""
+"""VGG without batch normalization (Simonyan and Zisserman 2014).
+
+Same as in the Gluon zoo.
+"""
 
 from typing import Any
 

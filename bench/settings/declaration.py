@@ -125,7 +125,10 @@ def _bounded(name: str, value: Any) -> Any:
 
 
 def setting(help_text: str, default: Any = MISSING, **known: Any) -> Any:
-    """Declare a field of a part; without a default it is required or derived from others."""
+    """Declare a field of a part.
+
+    Without a default it is required or derived from others.
+    """
     known = {"setting": Setting(help=help_text, **known)}
     return dataclasses.field(default=default, metadata=known)
 

@@ -62,7 +62,10 @@ def is_secret(name: str) -> bool:
 
 
 def setting(text: str) -> str:
-    """Convert NAME=VALUE or NAME to its stored form; a secret value becomes an attribute."""
+    """Convert NAME=VALUE or NAME to its stored form.
+
+    A secret value becomes an attribute.
+    """
     if isinstance(text, MaskedText):
         return text
     name, equals, value = text.partition("=")
@@ -156,7 +159,10 @@ def masked_text(text: str) -> str:
 
 
 def masked_toml(text: str) -> str:
-    """Mask the secrets in a sweep file's strings and comments; the run stores the result."""
+    """Mask the secrets in a sweep file's strings and comments.
+
+    The run stores the result.
+    """
 
     if "\\" not in text and not any(word in text.upper() for word in WORDS):
         return text

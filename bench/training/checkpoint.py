@@ -103,7 +103,10 @@ def save(net: Any, prefix: str, epoch: int) -> None:
 
 
 def _names_of_prefix(net: Any, prefix: str) -> dict[str, str]:
-    """Return each parameter's name in the prefix's symbol; the network's own without one."""
+    """Return each parameter's name in the prefix's symbol.
+
+    The network's own without one.
+    """
     own = list(net.collect_params().keys())
     if Path(f"{prefix}-symbol.json").is_file():
         there = parameter_names(symbol_of(prefix))
@@ -156,7 +159,10 @@ def symbol_of(prefix: str) -> Any:
 
 
 def parameters_of(prefix: str, epoch: int) -> dict[str, Any]:
-    """Read the arrays of a checkpoint by name; SpecError if they are missing or unreadable."""
+    """Read the arrays of a checkpoint by name.
+
+    Raises SpecError if they are missing or unreadable.
+    """
     path = Path(f"{prefix}-{epoch:04d}.params")
     if not path.is_file():
         there = sorted(path.parent.glob(f"{path.name[: -len('-0000.params')]}-[0-9]*.params"))

@@ -49,7 +49,10 @@ def time_input(options: Options) -> TrainingSummary:
 
 
 def _orders(options: Options, portion: WorkerPartition) -> Iterator[Any]:
-    """Yield all images in order, without end; with --cold, drop the cache after each epoch."""
+    """Yield all images in order, without end.
+
+    With --cold, drop the cache after each epoch.
+    """
     while True:
         yield np.arange(portion.images)
         if options.cold:

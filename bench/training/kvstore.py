@@ -60,7 +60,10 @@ def open_kvstore(options: Options) -> Any | None:
 
 
 def sign_optimizer(store: Any) -> None:
-    """Make a distributed kvstore sign the optimizer it sends; mxscale's servers require it."""
+    """Make a distributed kvstore sign the optimizer it sends.
+
+    The servers of mxscale require it.
+    """
 
     def set_optimizer(optimizer: Any) -> None:
         body = server_commands.signed(optimizer, server_commands.secret())

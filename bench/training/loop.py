@@ -112,7 +112,10 @@ class Stopwatch:
 
 
 def budget_of(options: Options) -> Budget:
-    """Return the precision and the limits of measuring; asynchronous jobs run every window."""
+    """Return the precision and the limits of measuring.
+
+    Asynchronous jobs run every window.
+    """
     return Budget(
         precision=0.0 if is_async(options.kv_store) else options.precision,
         windows=options.windows,

@@ -85,7 +85,10 @@ def prepare_arithmetic(dtype: str) -> str:
 
 
 def ask_for_tiles() -> bool:
-    """Request AMX from Linux (5.16 or newer); without permission its first use is fatal."""
+    """Request AMX from Linux (5.16 or newer).
+
+    Without permission its first use is fatal.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0)
 

@@ -28,7 +28,10 @@ class Accuracy:
         self._hits += hits
 
     def read(self) -> tuple[int, int]:
-        """Return correct guesses and images since the last call; waits for the counted steps."""
+        """Return correct guesses and images since the last call.
+
+        Waits for the counted steps.
+        """
         arrays = [one.asnumpy() for one in self._hits]
         self._hits = []
         return int(sum(one.sum() for one in arrays)), sum(map(len, arrays))
@@ -36,7 +39,10 @@ class Accuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Counts over `total` images: best guess right, label in the top k; and the summed loss."""
+    """Counts over `total` images: best guess right, label in the top k.
+
+    And the summed loss.
+    """
 
     total: int = 0
     correct: int = 0
@@ -89,7 +95,10 @@ def score_outputs(given: Any, labels: Any, k: int) -> Score:
 def score_batches(
     batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, said: Callable[[int], None]
 ) -> Score:
-    """Score batches of (images, labels, count); call `said` with the images done so far."""
+    """Score batches of (images, labels, count).
+
+    Call `said` with the images done so far.
+    """
     sum_ = Score()
     for data, labels, kept in batches:
         sum_ += score(scores_of(data)[:kept], labels.asnumpy()[:kept], k)

@@ -163,7 +163,10 @@ class BatchSlice:
 
 
 def batch_slice(whole: int, rank: int, workers: int) -> BatchSlice:
-    """Return one rank's part; if the batch does not divide, the first ranks get one more."""
+    """Return one rank's part.
+
+    If the batch does not divide, the first ranks get one more.
+    """
     each, more = divmod(whole, workers)
     return BatchSlice(first=rank * each + min(rank, more), count=each + (rank < more), whole=whole)
 
@@ -306,7 +309,10 @@ def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[
 
 
 def gradients(worker: Worker, batch: loader.Batch) -> list[Any]:
-    """Run forward and backward on every device; returns before the losses are computed."""
+    """Run forward and backward on every device.
+
+    Returns before the losses are computed.
+    """
     with mx.autograd.record():
         losses = [worker.loss_of(data, label) for data, label in zip(*batch, strict=True)]
     if worker.accuracy:
