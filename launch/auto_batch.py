@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.auto_batch import BatchProbe, find, narrowed
 from bench.data.partition import whole_data
-from bench.errors import SpecError, parse_int
+from bench.errors import SpecError, error_line, parse_int
 from bench.settings.secrets import revealed
 from bench.sweep import Sweep
 from bench.training.options import MOST_BATCH
@@ -47,20 +47,37 @@ def check_fitting(what: Sweep, hosts: Sequence[Host]) -> None:
     """Raise SpecError if --auto-batch cannot work for all points of a sweep."""
     if hosts:
         raise SpecError(
-            "--auto-batch: expected no hosts, because it runs on this machine only. Run 'python -m "
-            "bench.auto_batch' on a host (with --workers N if N workers share it), and set its "
-            "result as batch_per_device"
+            error_line(
+                "--auto-batch",
+                expected="no hosts, because it runs on this machine only",
+                fix=(
+                    "Run 'python -m bench.auto_batch' on a host (with --workers N if N workers "
+                    "share it), and set its result as batch_per_device"
+                ),
+            )
         )
     for trial in what.trials:
         if trial.engine == "fake":
             raise SpecError(
-                "--auto-batch: the simulated engine needs no memory. Leave out --auto-batch"
+                error_line(
+                    "--auto-batch",
+                    problem="the simulated engine needs no memory",
+                    fix="Leave out --auto-batch",
+                )
             )
         if trial.mode not in {"synthetic", "real"}:
-            raise SpecError(f"--auto-batch: {trial.name} does not train. Remove this point")
+            raise SpecError(
+                error_line(
+                    "--auto-batch", problem=f"{trial.name} does not train", fix="Remove this point"
+                )
+            )
         if trial.layout.emulate and trial.layout.device == "gpu":
             raise SpecError(
-                f"--auto-batch: workers of {trial.name} may share GPUs. Set emulate = false"
+                error_line(
+                    "--auto-batch",
+                    problem=f"workers of {trial.name} may share GPUs",
+                    fix="Set emulate = false",
+                )
             )
 
 
@@ -151,12 +168,16 @@ def _kept(folder: Path) -> dict[str, int]:
         found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return {str(key): int(batch) for key, batch in found.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path}: cannot be read. Remove it to search again") from error
+        raise StoreError(
+            error_line(path, problem="cannot be read", fix="Remove it to search again")
+        ) from error
 
 
 def _keep(folder: Path, kept: dict[str, int]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be created ({error.strerror})") from error
+        raise StoreError(
+            error_line(folder, problem=f"cannot be created ({error.strerror})")
+        ) from error
     write_text(folder / BATCHES, json.dumps(kept, indent=1) + "\n")

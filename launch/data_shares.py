@@ -16,7 +16,7 @@ from im2rec_tools.formats.tree import record_files
 from launch.hosts import ROOT, Host
 from launch.push import Piece, PushProgress, contents, differences, push, side_by_side, strangers
 from launch.remote import limits
-from launch.remote.errors import LaunchError, PreflightError
+from launch.remote.errors import LaunchError, PreflightError, error_line
 from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
@@ -89,10 +89,14 @@ def _contents(
     with closing(RemoteProgram(host, start, "probe")) as program:
         answer = program.request(message | {"verify": verify}, seconds, "contents", "failed")
     if "why" in answer:
-        raise LaunchError(f"{host.name}: {answer['why']}. {_AGAIN if verify else _PUSH}")
+        raise LaunchError(
+            error_line(host.name, problem=answer["why"], fix=_AGAIN if verify else _PUSH)
+        )
     found: list[dict[str, Any]] = answer["contents"]
     if len(found) != len(wanted):
-        raise LaunchError(f"{host.name}: expected {len(wanted)} data sets, got {len(found)}")
+        raise LaunchError(
+            error_line(host.name, expected=f"{len(wanted)} data sets", got=len(found))
+        )
     return found
 
 
@@ -142,7 +146,11 @@ def target(source: Path, into: str) -> str:
     if source.absolute().is_relative_to(ROOT):
         return str(source.absolute().relative_to(ROOT))
     raise LaunchError(
-        f"{source}: expected a folder in the checkout. Name the folder on the hosts with --into DIR"
+        error_line(
+            source,
+            expected="a folder in the checkout",
+            fix="Name the folder on the hosts with --into DIR",
+        )
     )
 
 
@@ -177,8 +185,15 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
     shards = record_files(train)
     if len(shards) < hosts:
         raise LaunchError(
-            f"{train}: expected at least one shard per host ({hosts}), got {len(shards)}. Pack "
-            f"with --train-shards {hosts} or more, or use --shared if the hosts share a file system"
+            error_line(
+                train,
+                expected=f"at least one shard per host ({hosts})",
+                got=len(shards),
+                fix=(
+                    f"Pack with --train-shards {hosts} or more, or use --shared if the hosts share "
+                    "a file system"
+                ),
+            )
         )
     cut = [[shards[at] for at in run] for run in even_runs(len(shards), hosts)]
     images = tuple({rec.name: count_images((rec,)) for rec in mine} for mine in cut)
@@ -223,9 +238,14 @@ def hand_out(
     """
     for host, name in _each(hosts, lambda at: strangers(given[at].others, hosts[at], start, into)):
         raise LaunchError(
-            f"{host.name}: {into}/{name} is not of its share, and no push wrote it. If the host "
-            f"shares this machine's file system, use --shared; else choose another folder with "
-            f"--into DIR"
+            error_line(
+                host.name,
+                problem=f"{into}/{name} is not of its share, and no push wrote it",
+                fix=(
+                    "If the host shares this machine's file system, use --shared; else choose "
+                    "another folder with --into DIR"
+                ),
+            )
         )
     yield from side_by_side(
         [
@@ -235,8 +255,11 @@ def hand_out(
     )
     for host, why in _each(hosts, lambda at: differences(given[at].pieces, hosts[at], start, into)):
         raise LaunchError(
-            f"{host.name}: {into}/{why} after the push to all hosts. If the hosts share a file "
-            f"system, remove the folder and use --shared"
+            error_line(
+                host.name,
+                problem=f"{into}/{why} after the push to all hosts",
+                fix="If the hosts share a file system, remove the folder and use --shared",
+            )
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from bench.errors import is_whole, quoted
+from bench.errors import error_line, is_whole, quoted
 from launch.remote.errors import LaunchError
 
 # Upper limits of hosts, devices and bytes; more are a mistake.
@@ -29,12 +29,14 @@ def nodelist(text: str, where: str = "$SLURM_JOB_NODELIST") -> tuple[str, ...]:
         parts = re.split(r"\[([^\[\]]*)\]", group)
         choices = [_numbers(part, where) if at % 2 else [part] for at, part in enumerate(parts)]
         if len(names) + math.prod(map(len, choices)) > MOST:
-            raise LaunchError(f"{where}: expected at most {MOST} hosts, got {quoted(group)}")
+            raise LaunchError(
+                error_line(where, expected=f"at most {MOST} hosts", got=quoted(group))
+            )
         names += map("".join, product(*choices))
     for name in names:
         if not _NODE_NAME.fullmatch(name):
             raise LaunchError(
-                f"{where}: expected names as in 'tux[1-3,07],login', got {quoted(name)}"
+                error_line(where, expected="names as in 'tux[1-3,07],login'", got=quoted(name))
             )
     return tuple(names)
 
@@ -47,7 +49,7 @@ def _numbers(text: str, where: str) -> list[str]:
         high = high if dash else low
         if not (is_whole(low) and is_whole(high) and 0 <= int(high) - int(low) < MOST):
             raise LaunchError(
-                f"{where}: expected numbers as '1-3,07' in brackets, got {quoted(span)}"
+                error_line(where, expected="numbers as '1-3,07' in brackets", got=quoted(span))
             )
         numbers += [f"{number:0{len(low)}}" for number in range(int(low), int(high) + 1)]
     return numbers
@@ -103,7 +105,9 @@ def find(
     """
     _check_format(format)
     if hosts and hostfile:
-        raise LaunchError("--hosts: expected no --hostfile, got both. Leave one of them out")
+        raise LaunchError(
+            error_line("--hosts", expected="no --hostfile", got="both", fix="Leave one of them out")
+        )
     if hosts:
         return inline(hosts, "--hosts", format)
     if hostfile:
@@ -134,7 +138,11 @@ def parse(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
     listed = [(place, _line(text, place, format)) for place, text in contents if text.strip(" \t")]
     if not listed:
         raise LaunchError(
-            f"{where}: expected one host per line, as 'HOST', 'HOST slots=N' or 'HOST:N', got none"
+            error_line(
+                where,
+                expected="one host per line, as 'HOST', 'HOST slots=N' or 'HOST:N'",
+                got="none",
+            )
         )
     return _distinct(listed)
 
@@ -151,8 +159,15 @@ def inline(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
 
 def _ambiguous(where: str, word: str) -> LaunchError:
     return LaunchError(
-        f"{where}: expected a clear meaning of N, got {quoted(word)}. Use --hosts-format dmlc if N "
-        "is an SSH port, --hosts-format mpich if it is the number of devices"
+        error_line(
+            where,
+            expected="a clear meaning of N",
+            got=quoted(word),
+            fix=(
+                "Use --hosts-format dmlc if N is an SSH port, --hosts-format mpich if it is the "
+                "number of devices"
+            ),
+        )
     )
 
 
@@ -173,8 +188,12 @@ def with_devices(
         return equal, (note,) if other else ()
     if missing := [host.target for host in listed if host.slots is None]:
         raise LaunchError(
-            f"{_several(missing)}: expected a number of devices, got none. "
-            "Add slots=N to the line of each host, or use --devices-per-node N"
+            error_line(
+                _several(missing),
+                expected="a number of devices",
+                got="none",
+                fix="Add slots=N to the line of each host, or use --devices-per-node N",
+            )
         )
     counts = [(host.slots, host.target) for host in listed if host.slots is not None]
     if len({slots for slots, _ in counts}) < 2:
@@ -195,19 +214,29 @@ def _text(path: Path, where: str) -> str:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise LaunchError(
-            f"{where}: expected a file with one host per line; cannot be read ({error.strerror})"
+            error_line(
+                where,
+                expected="a file with one host per line",
+                problem=f"cannot be read ({error.strerror})",
+            )
         ) from None
     text = content.decode("utf-8", errors="replace")
     if "\0" in text or "\ufffd" in text or len(content) > LARGEST_FILE:
         raise LaunchError(
-            f"{where}: expected UTF-8 text of at most 1 MB with one host per line, got other data"
+            error_line(
+                where,
+                expected="UTF-8 text of at most 1 MB with one host per line",
+                got="other data",
+            )
         )
     return text
 
 
 def _check_format(format: str) -> None:
     if format and format not in FORMATS:
-        raise LaunchError(f"--hosts-format: expected {' or '.join(FORMATS)}, got {quoted(format)}")
+        raise LaunchError(
+            error_line("--hosts-format", expected=" or ".join(FORMATS), got=quoted(format))
+        )
 
 
 def _line(content: str, where: str, format: str) -> HostEntry:
@@ -230,7 +259,7 @@ def _line(content: str, where: str, format: str) -> HostEntry:
         return HostEntry(target=target, port=port, slots=slots)
     if format:
         raise LaunchError(
-            f"{where}: expected the number of devices once, got {quoted(content.strip())}"
+            error_line(where, expected="the number of devices once", got=quoted(content.strip()))
         )
     raise _ambiguous(where, word)
 
@@ -241,8 +270,11 @@ def _target(word: str, where: str) -> tuple[str, str | None]:
     host = found and (found["boxed"] or found["bare"] or found["name"])
     if found is None or host is None or not _can_be(host):
         raise LaunchError(
-            f"{where}: expected a host such as node01, user@node01, 192.0.2.1 or [2001:db8::1], "
-            f"got {quoted(word)}"
+            error_line(
+                where,
+                expected="a host such as node01, user@node01, 192.0.2.1 or [2001:db8::1]",
+                got=quoted(word),
+            )
         )
     return (found["user"] or "") + host, found["number"]
 
@@ -267,13 +299,15 @@ def _counts(words: Iterable[str], where: str) -> int | None:
         key, _, value = word.replace("max-slots", "max_slots").partition("=")
         if key not in {"slots", "max_slots"} or key in counts:
             raise LaunchError(
-                f"{where}: expected slots=N or max_slots=N, each once, got {quoted(word)}"
+                error_line(where, expected="slots=N or max_slots=N, each once", got=quoted(word))
             )
         counts[key] = _whole(value, MOST, f"{where}: expected {key}=N")
     slots = counts.get("slots")
     if slots is not None and counts.get("max_slots", slots) < slots:
         raise LaunchError(
-            f"{where}: expected max_slots of at least slots={slots}, got {counts['max_slots']}"
+            error_line(
+                where, expected=f"max_slots of at least slots={slots}", got=counts["max_slots"]
+            )
         )
     return slots
 
@@ -293,8 +327,11 @@ def _distinct(listed: Iterable[tuple[str, HostEntry]]) -> tuple[HostEntry, ...]:
         first = places.setdefault((name, host.port), where)
         if first != where:
             raise LaunchError(
-                f"{where}: {name} is already listed in {first}. "
-                "List each host once, with slots=N for its devices"
+                error_line(
+                    where,
+                    problem=f"{name} is already listed in {first}",
+                    fix="List each host once, with slots=N for its devices",
+                )
             )
         hosts.append(host)
     return tuple(hosts)

@@ -143,9 +143,15 @@ def _wheels(folder: Path | None) -> list[Path]:
     found = sorted(folder.glob("*.whl"))
     if not found:
         raise LaunchError(
-            f"--wheelhouse {folder}: expected wheels, found none. Fill it on a machine with a "
-            f"package index and the hosts' Python version and processor: python -m pip "
-            f"download --no-deps --only-binary :all: -d {folder} -r requirements.lock"
+            error_line(
+                f"--wheelhouse {folder}",
+                expected="wheels, found none",
+                fix=(
+                    "Fill it on a machine with a package index and the hosts' Python version and "
+                    f"processor: python -m pip download --no-deps --only-binary :all: -d {folder} "
+                    "-r requirements.lock"
+                ),
+            )
         )
     return found
 
@@ -245,5 +251,9 @@ def _made(done: dict[str, Any], *, wheels: bool) -> str:
         lines = [line.strip() for line in done["lines"][:-1]]
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
         hint = "" if wheels else ". A host without a package index needs --wheelhouse DIR"
-        raise LaunchError(f"the environment script failed: {' | '.join([*errors, last])}{hint}")
+        raise LaunchError(
+            error_line(
+                "the environment script failed", problem=f"{' | '.join([*errors, last])}{hint}"
+            )
+        )
     return last or "environment is up to date"

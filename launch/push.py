@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from launch.hosts import Host, lease_owner
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 from launch.remote.files import crc
 from launch.transport.client import RemoteProgram
 from launch.transport.line import Starter
@@ -69,9 +69,9 @@ def contents(path: Path, name: str) -> Piece:
     try:
         found = path.stat()
     except OSError as error:
-        raise LaunchError(f"{path}: cannot be read ({error.strerror})") from error
+        raise LaunchError(error_line(path, problem=f"cannot be read ({error.strerror})")) from error
     if not stat.S_ISREG(found.st_mode):
-        raise LaunchError(f"{path}: expected a regular file, got something else")
+        raise LaunchError(error_line(path, expected="a regular file", got="something else"))
     return Piece(
         path=path,
         name=name,
@@ -198,16 +198,22 @@ def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
         # Without O_NONBLOCK, opening a named pipe in place of the file would block.
         with open(os.open(piece.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise LaunchError(f"{piece.path}: changed during the copy. Push again")
+                raise LaunchError(
+                    error_line(piece.path, problem="changed during the copy", fix="Push again")
+                )
             file.seek(start)
             while start < end and (data := file.read(min(end - start, _CHUNK))):
                 yield data
                 start += len(data)
             found = os.fstat(file.fileno())
     except OSError as error:
-        raise LaunchError(f"{piece.path}: cannot be read ({error.strerror})") from error
+        raise LaunchError(
+            error_line(piece.path, problem=f"cannot be read ({error.strerror})")
+        ) from error
     if start < end or (found.st_size, found.st_mtime_ns) != (piece.size, piece.mtime_ns):
-        raise LaunchError(f"{piece.path}: changed during the copy. Push again")
+        raise LaunchError(
+            error_line(piece.path, problem="changed during the copy", fix="Push again")
+        )
 
 
 def _copied(missing: Sequence[_MissingFile], receiver: RemoteProgram, host: Host) -> Pushing:
@@ -300,4 +306,6 @@ def _crc(piece: Piece) -> int:
     try:
         return crc(os.fsencode(piece.path))
     except OSError as error:
-        raise LaunchError(f"{piece.path}: cannot be read ({error.strerror})") from error
+        raise LaunchError(
+            error_line(piece.path, problem=f"cannot be read ({error.strerror})")
+        ) from error

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from bench.errors import parse_int, quoted
+from bench.errors import error_line, parse_int, quoted
 from bench.sweep import Sweep
 from im2rec_tools.terminal import echo
 from launch import hostfile
@@ -104,7 +104,9 @@ def job_setup(
         yield local_setup(what)
         return
     if scheduler not in {"first", "master"}:
-        raise LaunchError(f"--scheduler: expected first or master, got {quoted(scheduler)}")
+        raise LaunchError(
+            error_line("--scheduler", expected="first or master", got=quoted(scheduler))
+        )
     wanted = Requirements(
         tree=options.tree,
         interface=options.interface,
@@ -164,7 +166,11 @@ def _controller(found: list[HostReport]) -> Host:
     machine = this_machine()
     if len(addresses) != 1 or not is_ipv4(*addresses):
         raise LaunchError(
-            f"--scheduler master: expected one IPv4 address by which hosts see this machine, got "
-            f"{', '.join(sorted(addresses))}. Leave out --scheduler to use the first host"
+            error_line(
+                "--scheduler master",
+                expected="one IPv4 address by which hosts see this machine",
+                got=", ".join(sorted(addresses)),
+                fix="Leave out --scheduler to use the first host",
+            )
         )
     return replace(machine, name=f"{machine.name} (controller)", address=addresses.pop())

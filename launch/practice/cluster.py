@@ -15,7 +15,7 @@ from launch.practice.namespaces import USER
 from launch.practice.start import ClusterRequest, missing, start
 from launch.practice.state import Cluster, Node, forget, read, room, runs
 from launch.remote import limits
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 __all__ = ["NOBODY", "Cluster", "Node", "missing"]
 
@@ -36,9 +36,9 @@ def up(
     Raises LaunchError if this machine or user cannot, or one already runs in the folder.
     """
     if not 1 <= hosts <= _MOST:
-        raise LaunchError(f"hosts: expected 1 to {_MOST}, got {hosts}")
+        raise LaunchError(error_line("hosts", expected=f"1 to {_MOST}", got=hosts))
     if not _SIZE.fullmatch(home):
-        raise LaunchError(f"home: expected a size such as 512m or 2g, got {home!r}")
+        raise LaunchError(error_line("home", expected="a size such as 512m or 2g", got=f"{home!r}"))
     if why := missing():
         raise LaunchError(why)
     folder = folder.resolve()
@@ -60,7 +60,9 @@ def _try(cluster: Cluster) -> None:
     done = inside(cluster, name, [sys.executable, "-c", code])
     if done.returncode:
         line = (done.stderr or f"exit code {done.returncode}").strip().splitlines()[-1]
-        raise LaunchError(f"{name}: user {USER} cannot run {sys.executable} in {ROOT}: {line}")
+        raise LaunchError(
+            error_line(name, problem=f"user {USER} cannot run {sys.executable} in {ROOT}: {line}")
+        )
 
 
 def load(folder: Path) -> Cluster:
@@ -68,8 +70,11 @@ def load(folder: Path) -> Cluster:
     cluster = read(folder.resolve())
     if cluster is None or not runs(cluster):
         raise LaunchError(
-            f"{folder}: expected a local test cluster, found none. Start one with 'fab "
-            f"practice.up', or name another folder with --dir"
+            error_line(
+                folder,
+                expected="a local test cluster, found none",
+                fix="Start one with 'fab practice.up', or name another folder with --dir",
+            )
         )
     return cluster
 
@@ -98,7 +103,7 @@ def _await_end(name: Path | str, runs: Callable[[], bool]) -> None:
     while runs():
         if time.monotonic() > deadline:
             seconds = limits.PRACTICE_END_SECONDS
-            raise LaunchError(f"{name}: did not end within {seconds:.0f} s")
+            raise LaunchError(error_line(name, problem=f"did not end within {seconds:.0f} s"))
         time.sleep(0.01)
 
 
@@ -154,8 +159,14 @@ def _node(cluster: Cluster, name: str) -> Node:
             if runs(node):
                 return node
             raise LaunchError(
-                f"{name}: the host was killed. Renew the cluster with practice.down and practice.up"
+                error_line(
+                    name,
+                    problem="the host was killed",
+                    fix="Renew the cluster with practice.down and practice.up",
+                )
             )
     raise LaunchError(
-        f"{name}: expected a host from {cluster.nodes[0].name} to {cluster.nodes[-1].name}"
+        error_line(
+            name, expected=f"a host from {cluster.nodes[0].name} to {cluster.nodes[-1].name}"
+        )
     )

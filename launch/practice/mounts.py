@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launch.hosts import ROOT
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 # Each host has its own.
 _OWN = {
@@ -70,8 +70,12 @@ def _check_open(folders: set[Path]) -> None:
         if folder.stat().st_mode & 0o005 != 0o005:
             mode = stat.S_IMODE(folder.stat().st_mode)
             raise LaunchError(
-                f"{folder}: expected a folder that the hosts' user can read, got mode {mode:o}. "
-                f"Run: chmod o+rx {folder}"
+                error_line(
+                    folder,
+                    expected="a folder that the hosts' user can read",
+                    got=f"mode {mode:o}",
+                    fix=f"Run: chmod o+rx {folder}",
+                )
             )
 
 

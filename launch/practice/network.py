@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.errors import quoted
+from bench.errors import error_line, quoted
 from launch.practice.namespaces import environment
 from launch.practice.state import Cluster, Node
 from launch.remote import limits
@@ -47,7 +47,7 @@ def run(*argv: str, text: str = "") -> str:
         )
     except subprocess.TimeoutExpired:
         words, seconds = " ".join(argv), limits.COMMAND_SECONDS
-        raise LaunchError(f"{words}: did not end within {seconds} s") from None
+        raise LaunchError(error_line(words, problem=f"did not end within {seconds} s")) from None
     if done.returncode:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if "-:" not in line]
         raise LaunchError(f"{' '.join(argv)}: {lines[0] if lines else 'failed'}")
@@ -75,7 +75,9 @@ def claim(pid: int) -> tuple[str, ipaddress.IPv4Network]:
             if not any(subnet.overlaps(other) for other in routed) and _lay(link, subnet, pid):
                 return link, subnet
     raise LaunchError(
-        f"local test cluster: expected a free subnet of {', '.join(_RANGES)}, got none"
+        error_line(
+            "local test cluster", expected=f"a free subnet of {', '.join(_RANGES)}", got="none"
+        )
     )
 
 
@@ -133,7 +135,9 @@ def limit(cluster: Cluster, nodes: Iterable[Node], rate: str) -> None:
     """
     if rate != "none" and not _RATE.fullmatch(rate):
         raise LaunchError(
-            f"rate: expected a limit such as 200mbit or 1gbit, or none, got {quoted(rate)}"
+            error_line(
+                "rate", expected="a limit such as 200mbit or 1gbit, or none", got=quoted(rate)
+            )
         )
     kind = "noqueue" if rate == "none" else f"tbf rate {rate} burst 256k latency 20ms"
     for node in nodes:

@@ -21,7 +21,7 @@ from launch.practice.mounts import mount_plan
 from launch.practice.namespaces import APART, environment
 from launch.practice.state import KEYS, Cluster, Node, forget, runs, save, started
 from launch.remote import limits
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 # Programs that run a command as another user, by their names in /proc.
 _BECOME = ("sudo\n", "su\n", "doas\n")
@@ -163,7 +163,9 @@ def _world(wanted: ClusterRequest) -> Iterator[World]:
     try:
         owners = [os.pidfd_open(wanted.owner)] if wanted.owner else []  # readable once it has ended
     except ProcessLookupError:
-        raise LaunchError(f"owner: process {wanted.owner} has ended") from None
+        raise LaunchError(
+            error_line("owner", problem=f"process {wanted.owner} has ended")
+        ) from None
     try:
         with (wanted.folder / "world.log").open("wb") as log:
             world = subprocess.Popen(
@@ -225,7 +227,7 @@ def _receive(wanted: ClusterRequest, world: World, deadline: float) -> dict[str,
         for log in (wanted.folder / f"{name}.log" for name in reversed(("world", *wanted.names))):
             text = log.read_text(errors="replace").strip() if log.exists() else ""
             why = f"{text.splitlines()[-1]} ({log.name})" if text else why
-        raise LaunchError(f"{wanted.folder}: the cluster did not start: {why}")
+        raise LaunchError(error_line(wanted.folder, problem=f"the cluster did not start: {why}"))
     message: dict[str, Any] = json.loads(line)
     return message
 
@@ -236,7 +238,9 @@ def _await_sshd(cluster: Cluster, deadline: float) -> None:
             log = cluster.folder / f"{node.name}.log"
             if not runs(node) or time.monotonic() > deadline:
                 lines = (log.read_text(errors="replace").strip() or "empty log").splitlines()
-                raise LaunchError(f"{node.name}: sshd does not answer: {lines[-1]} ({log})")
+                raise LaunchError(
+                    error_line(node.name, problem=f"sshd does not answer: {lines[-1]} ({log})")
+                )
             time.sleep(0.02)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import create, remove, write_text
 from launch.remote.errors import LaunchError
 
@@ -90,22 +90,31 @@ def room(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise LaunchError(f"{folder}: cannot be created ({error.strerror})") from error
+        raise LaunchError(
+            error_line(folder, problem=f"cannot be created ({error.strerror})")
+        ) from error
     held = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LaunchError(
-                f"{folder}: another practice.up uses this folder. Wait for it, or use another --dir"
+                error_line(
+                    folder,
+                    problem="another practice.up uses this folder",
+                    fix="Wait for it, or use another --dir",
+                )
             ) from None
         _clear(folder)
         yield
     except (OSError, DataError) as error:
         why = getattr(error, "strerror", None) or error
         raise LaunchError(
-            f"{folder}: the cluster cannot be started ({why}). Free disk space, or name another "
-            f"folder with --dir"
+            error_line(
+                folder,
+                problem=f"the cluster cannot be started ({why})",
+                fix="Free disk space, or name another folder with --dir",
+            )
         ) from error
     finally:
         os.close(held)
@@ -115,15 +124,22 @@ def _clear(folder: Path) -> None:
     cluster = read(folder)
     if cluster and runs(cluster):
         raise LaunchError(
-            f"{folder}: a local test cluster of {len(cluster.nodes)} hosts already runs. "
-            "End it with 'fab practice.down', or name another folder with --dir"
+            error_line(
+                folder,
+                problem=f"a local test cluster of {len(cluster.nodes)} hosts already runs",
+                fix="End it with 'fab practice.down', or name another folder with --dir",
+            )
         )
     if cluster:
         forget(folder)
     for name in _ALL:
         if (folder / name).exists():
             raise LaunchError(
-                f"{folder / name}: not of a local test cluster. Name another folder with --dir"
+                error_line(
+                    folder / name,
+                    problem="not of a local test cluster",
+                    fix="Name another folder with --dir",
+                )
             )
 
 
@@ -163,7 +179,7 @@ def read(folder: Path) -> Cluster | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LaunchError(
-            f"{path}: expected a state that practice.up wrote ({error}). Remove it"
+            error_line(path, expected=f"a state that practice.up wrote ({error})", fix="Remove it")
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The exceptions for machines and clusters that cannot run a job, and the form of errors."""
+"""Exceptions for machines that cannot run a job, and the form of errors."""
 
 
 # A copy of im2rec_tools.errors.error_line: hosts receive this package alone. A test compares them.
@@ -36,7 +36,7 @@ class PreflightError(LaunchError):
 
 
 class ProtocolError(LaunchError):
-    """The other end of a connection sent an invalid message; the connection is not read again."""
+    """The other end of a connection sent an invalid message; it is not read again."""
 
 
 class StoppedError(LaunchError):

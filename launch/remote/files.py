@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 CHUNK = 1 << 20
 _MOST_LINKS = 40
@@ -59,7 +59,11 @@ def opened(path: bytes, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise LaunchError(f"{shown(path)}: expected a regular file, got something else. Remove it")
+        raise LaunchError(
+            error_line(
+                shown(path), expected="a regular file", got="something else", fix="Remove it"
+            )
+        )
     return descriptor
 
 
@@ -68,8 +72,12 @@ def check_own(path: bytes, descriptor: int) -> None:
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or found.st_nlink != 1:
         raise LaunchError(
-            f"{shown(path)}: expected a file of user {_name(os.geteuid())} with 1 hard link, got "
-            f"one of {_name(found.st_uid)} with {found.st_nlink}. Remove it"
+            error_line(
+                shown(path),
+                expected=f"a file of user {_name(os.geteuid())} with 1 hard link",
+                got=f"one of {_name(found.st_uid)} with {found.st_nlink}",
+                fix="Remove it",
+            )
         )
 
 
@@ -88,22 +96,33 @@ def check_folder(folder: bytes) -> None:
             return
         if found.st_uid not in (0, os.geteuid()):
             raise LaunchError(
-                f"{shown(path)}: expected owner {_name(os.geteuid())} or root, got "
-                f"{_name(found.st_uid)}, who could replace the files. Choose a folder of your own"
+                error_line(
+                    shown(path),
+                    expected=f"owner {_name(os.geteuid())} or root",
+                    got=f"{_name(found.st_uid)}, who could replace the files",
+                    fix="Choose a folder of your own",
+                )
             )
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > _MOST_LINKS:
                 raise LaunchError(
-                    f"{shown(folder)}: too many symbolic links on the path. Name their target"
+                    error_line(
+                        shown(folder),
+                        problem="too many symbolic links on the path",
+                        fix="Name their target",
+                    )
                 )
             target = os.readlink(path)
             rest += target.split(b"/")[::-1]
             at = b"/" if target.startswith(b"/") else at
         elif _is_shared(path, found) and not (any(rest) and found.st_mode & stat.S_ISVTX):
             raise LaunchError(
-                f"{shown(path)}: other users may write there and could replace the files. Choose a "
-                f"folder of your own, or run: chmod go-w {shown(path)}"
+                error_line(
+                    shown(path),
+                    problem="other users may write there and could replace the files",
+                    fix=f"Choose a folder of your own, or run: chmod go-w {shown(path)}",
+                )
             )
         else:
             at = path
@@ -223,8 +242,11 @@ class PushState:
         except BlockingIOError:
             self.close()
             raise LaunchError(
-                f"{shown(folder)}: another push is writing to this folder. Wait for it to end; if "
-                f"the hosts share a file system, use --shared"
+                error_line(
+                    shown(folder),
+                    problem="another push is writing to this folder",
+                    fix="Wait for it to end; if the hosts share a file system, use --shared",
+                )
             ) from None
         except LaunchError:
             self.close()

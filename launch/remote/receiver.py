@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 from launch.remote import commands, files, lease, limits
 from launch.remote.commands import NOTHING
-from launch.remote.errors import LaunchError, ProtocolError
+from launch.remote.errors import LaunchError, ProtocolError, error_line
 from launch.remote.files import (
     CHUNK,
     STATE,
@@ -145,7 +145,9 @@ def _compare(master: MasterLine, message: dict[str, Any]) -> None:
         differs = _differences(folder, message["files"])
         strange = _strange(folder, message["others"])
     except OSError as error:
-        raise LaunchError(f"{files.shown(folder)}: cannot be read ({error.strerror})") from error
+        raise LaunchError(
+            error_line(files.shown(folder), problem=f"cannot be read ({error.strerror})")
+        ) from error
     master.say(say="compared", differs=differs, strange=strange)
 
 
@@ -240,8 +242,11 @@ class Receiver:
         if folder not in self.inside:
             if files.leads_out(self.into, folder):
                 raise LaunchError(
-                    f"{shown(path)}: a link on the path leads out of {shown(self.into)}. Remove "
-                    f"it, or choose its target as the folder"
+                    error_line(
+                        shown(path),
+                        problem=f"a link on the path leads out of {shown(self.into)}",
+                        fix="Remove it, or choose its target as the folder",
+                    )
                 )
             self.inside.add(folder)
         return path
@@ -291,8 +296,12 @@ class Receiver:
         free = disk.f_bavail * disk.f_frsize + freed
         if sum(sizes) > free:
             raise LaunchError(
-                f"{shown(self.into)}: expected {sum(sizes) / 1e6:.1f} MB of free disk space, got "
-                f"{free / 1e6:.1f} MB. Free disk space, or choose another folder with --into"
+                error_line(
+                    shown(self.into),
+                    expected=f"{sum(sizes) / 1000000.0:.1f} MB of free disk space",
+                    got=f"{free / 1000000.0:.1f} MB",
+                    fix="Free disk space, or choose another folder with --into",
+                )
             )
 
     def _found(self, at: int) -> Any:
@@ -361,7 +370,9 @@ class Receiver:
             os.fsync(out.fileno())
         if crc != message["crc"] or files.size(part) != file.size:
             os.unlink(part)
-            raise LaunchError(f"{shown(path)}: checksum differs after the copy. Push again")
+            raise LaunchError(
+                error_line(shown(path), problem="checksum differs after the copy", fix="Push again")
+            )
         self._finish(part, file, crc, put=True)
         os.replace(part, path)
         self.folders.add(os.path.dirname(path))
@@ -402,19 +413,29 @@ class Receiver:
             path = self._path(file.name)
             if file.link and files.leads_out(self.into, path):
                 os.unlink(path)
-                raise LaunchError(f"{file.name!a}: leads out of the folder through other links")
+                raise LaunchError(
+                    error_line(
+                        f"{file.name!a}", problem="leads out of the folder through other links"
+                    )
+                )
 
 
 def _check(file: File) -> None:
     """Raise LaunchError for a file or link outside of the folder."""
     if not files.is_below(file.name) or file.name.split("/")[-1] == STATE:
         raise LaunchError(
-            f"{file.name!a}: expected a file name below the folder; nothing was copied"
+            error_line(
+                f"{file.name!a}",
+                problem="expected a file name below the folder; nothing was copied",
+            )
         )
     leads = os.path.normpath(os.path.join(os.path.dirname(file.name), file.link))
     if leads.split("/")[0] in {"", ".."}:
         raise LaunchError(
-            f"{file.name!a}: leads out of the folder, to {file.link!a}; nothing was copied"
+            error_line(
+                f"{file.name!a}",
+                problem=f"leads out of the folder, to {file.link!a}; nothing was copied",
+            )
         )
 
 

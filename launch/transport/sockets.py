@@ -15,7 +15,7 @@ from paramiko.ssh_exception import SSHException
 from paramiko.transport import Transport
 
 from launch.remote import limits
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 # A key exchange needs a local processor, and its deadlines run while it waits for one.
 _HANDSHAKES = 16
@@ -41,8 +41,11 @@ class SocketLimits:
         """Reserve a connection, waiting for failed ones; LaunchError if all are in use."""
         if not self._room.acquire(timeout=3 * limits.CONNECT_SECONDS):
             raise LaunchError(
-                f"this machine: expected more than {self._files} open files per process for so "
-                f"many hosts. Raise the limit with ulimit -n"
+                error_line(
+                    "this machine",
+                    expected=f"more than {self._files} open files per process for so many hosts",
+                    fix="Raise the limit with ulimit -n",
+                )
             )
 
     def give(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from paramiko.config import SSHConfig, SSHConfigDict
 from paramiko.ssh_exception import SSHException
 
-from bench.errors import is_whole, quoted
+from bench.errors import error_line, is_whole, quoted
 from launch.remote.errors import LaunchError
 
 _OWN, _SYSTEM = Path("~/.ssh/config"), Path("/etc/ssh/ssh_config")
@@ -45,7 +45,9 @@ def read(path: str) -> "Configuration":
     Raises LaunchError.
     """
     if path and not Path(path).is_file():
-        raise LaunchError(f"--ssh-config: expected a file, got {path}, which does not exist")
+        raise LaunchError(
+            error_line("--ssh-config", expected="a file", got=f"{path}, which does not exist")
+        )
     files = [Path(path)] if path else [_OWN.expanduser(), _SYSTEM]
     return Configuration([_directives(file, 0) for file in files if file.is_file()])
 
@@ -65,13 +67,15 @@ class _Directive:
 
 def _directives(file: Path, depth: int) -> tuple[_Directive, ...]:
     if depth == _DEEPEST:
-        raise LaunchError(f"{file}: Include forms a cycle")
+        raise LaunchError(error_line(file, problem="Include forms a cycle"))
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise LaunchError(f"{file}: cannot be read ({error.strerror})") from error
+        raise LaunchError(error_line(file, problem=f"cannot be read ({error.strerror})")) from error
     if "\0" in text:
-        raise LaunchError(f"{file}: expected an ssh_config, got a file with a NUL character")
+        raise LaunchError(
+            error_line(file, expected="an ssh_config", got="a file with a NUL character")
+        )
     lines = ((f"{file}:{n}", line.strip()) for n, line in enumerate(text.split("\n"), 1))
     listed = [(where, line) for where, line in lines if line and not line.startswith("#")]
     return tuple(_directive(where, line, file, depth) for where, line in listed)
@@ -80,7 +84,7 @@ def _directives(file: Path, depth: int) -> tuple[_Directive, ...]:
 def _directive(where: str, line: str, file: Path, depth: int) -> _Directive:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise LaunchError(f"{where}: expected an option of ssh_config, got {quoted(line)}")
+        raise LaunchError(error_line(where, expected="an option of ssh_config", got=quoted(line)))
     keyword, rest = found[1].lower(), found[2].strip()
     words: tuple[str, ...]
     if keyword in _WHOLE:
@@ -129,7 +133,7 @@ def _words(text: str, where: str) -> Iterator[str]:
                 word += one
             at += 1
         if quote:
-            raise LaunchError(f"{where}: expected a closing {quote}, got none")
+            raise LaunchError(error_line(where, expected=f"a closing {quote}", got="none"))
         yield word
 
 
@@ -206,7 +210,9 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
         try:
             made: str = self.canonicalize(hostname, SSHConfigDict(given), domains)
         except SSHException as error:
-            raise LaunchError(f"{hostname}: CanonicalizeHostname: {error}") from error
+            raise LaunchError(
+                error_line(hostname, problem=f"CanonicalizeHostname: {error}")
+            ) from error
         return made
 
 
@@ -248,7 +254,7 @@ def _port(one: _Directive) -> str:
     try:
         return str(socket.getservbyname(word, "tcp"))
     except (OSError, ValueError):  # ValueError: a null character
-        raise LaunchError(f"{one.where}: expected a port, got {quoted(word)}") from None
+        raise LaunchError(error_line(one.where, expected="a port", got=quoted(word))) from None
 
 
 def _names(patterns: Sequence[str], host: str) -> bool:
@@ -280,7 +286,9 @@ def _matches(one: _Directive, found: _HostConfig) -> bool:
         else:
             argument = next(words, "")
             if not argument or argument.startswith("#"):
-                raise LaunchError(f"{one.where}: expected a value after {quoted(word)}, got none")
+                raise LaunchError(
+                    error_line(one.where, expected=f"a value after {quoted(word)}", got="none")
+                )
             holds = _holds(criterion, argument, found)
         if holds != wanted:
             return False

@@ -157,7 +157,7 @@ def test_a_push_has_its_hosts_and_can_be_ended(
         assert any(moved.step == "copying" and moved.done for moved in pushing)
         fabfile.hosts.hosts_stop.body(Context(), **host_options(practice))
         said = capsys.readouterr().out.splitlines()
-        with pytest.raises(LaunchError, match=r"node01: .* run it again"):
+        with pytest.raises(LaunchError, match=r"node01: .* Run the same command again"):
             list(pushing)
     finally:
         rate(practice, "none")
