@@ -115,7 +115,7 @@ def add_options(made: argparse.ArgumentParser) -> None:
 
 
 def augmentation_of(given: Mapping[str, Any]) -> AugmentationOptions:
-    """What was asked for, of all that was typed; SpecError where it cannot be."""
+    """What was asked for, of all that was typed; SpecError if invalid."""
     asked = AugmentationOptions(
         **{one.name: given[one.name] for one in fields(AugmentationOptions)}
     )

@@ -41,7 +41,7 @@ def main(*, profiled: bool = False) -> NoReturn:
 
 
 class _Server(MetaPathFinder, Loader):
-    """The replacement of MXNet's server module, which serves the job during its import."""
+    """MXNet's server module replaced: it serves the job during its import."""
 
     def __init__(self, *, profiled: bool) -> None:
         self._profiled = profiled

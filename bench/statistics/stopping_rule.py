@@ -52,7 +52,7 @@ def is_precise_enough(
     """Return whether the windows reach the relative `precision` (95 % CI half-width).
 
     The variance of a pilot, the first third of the counted windows, decides how many are enough. If
-    all windows decided, measuring would stop on windows that are equal by chance, which in
+    all windows decided, measuring would stop on windows that are randomly equal, which in
     right-skewed data are the fast ones. All windows prevent stopping in three cases: their own
     half-width exceeds twice the precision, their level is not confirmed, or they seem to drift by
     more than the precision. A likely drift is enough; more windows will settle it.
