@@ -1,4 +1,4 @@
-"""Two settings measured in turn, A B B A: their ratio and what can be detected."""
+"""A/B measurement of two settings, in A B B A order: ratio and detectable difference."""
 
 import math
 from collections import Counter
@@ -10,7 +10,9 @@ from statistics import fmean, stdev
 
 from scipy.special import stdtrit
 
+from bench.errors import error_line
 from bench.statistics.confidence import StandardError
+
 from bench.trial import Trial
 from results.comparison import compare
 from results.errors import StoreError
@@ -18,16 +20,16 @@ from results.rates import ASSUMED_SCATTER, rate_of
 from results.record import Identity, Record
 from results.store import read_records
 
-# Whatever drifts evenly through a block slows both settings alike.
+# Linear drift within a block affects both settings equally.
 BLOCK = "ABBA"
 _BEYOND = 0.975
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """B over A on the logarithmic scale, with the ends of its 95 % interval, from `blocks`.
+    """Log ratio B / A with its 95 % CI (low, high), from `blocks` blocks.
 
-    noise is the standard deviation between blocks.
+    noise is the standard deviation between blocks, on the logarithmic scale.
     """
 
     log_ratio: float
@@ -38,12 +40,15 @@ class Effect:
 
     @property
     def significant(self) -> bool:
-        """Whether the interval leaves out that there is no difference."""
+        """Whether the 95 % CI excludes a ratio of 1."""
         return self.low > 0 or self.high < 0
 
 
 def run_order(a: Trial, b: Trial, blocks: int) -> list[tuple[Trial, int]]:
-    """The runs in their order, each a repeat of its trial of its own, also where both are alike."""
+    """Return the runs in order of execution, each with its repeat number.
+
+    Each run is a separate repeat of its trial, also if A and B are identical.
+    """
     counts: Counter[str] = Counter()
     found = []
     for side in BLOCK * blocks:
@@ -54,14 +59,20 @@ def run_order(a: Trial, b: Trial, blocks: int) -> list[tuple[Trial, int]]:
 
 
 def block_log_ratios(rates: Sequence[float]) -> list[float]:
-    """Of each block, log(B / A) between its mean logarithms; rates in the order of running."""
+    """Return log(B / A) of each complete block, from mean logarithms.
+
+    rates: images/s, in the order of execution.
+    """
     logs = [math.log(rate) for rate in rates]
     whole = range(0, len(logs) - len(BLOCK) + 1, len(BLOCK))
     return [((logs[n + 1] + logs[n + 2]) - (logs[n] + logs[n + 3])) / 2 for n in whole]
 
 
 def effect(rates: Sequence[float]) -> Effect:
-    """Student's t over the blocks, of which there have to be two; rates in the order of running."""
+    """Estimate the effect by Student's t over two blocks or more.
+
+    rates: images/s, in the order of execution.
+    """
     found = block_log_ratios(rates)
     mean, noise = fmean(found), stdev(found)
     half = float(stdtrit(len(found) - 1, _BEYOND)) * noise / math.sqrt(len(found))
@@ -69,88 +80,98 @@ def effect(rates: Sequence[float]) -> Effect:
 
 
 def noise(rates: Sequence[float]) -> float:
-    """Standard deviation between blocks; of one block alone, by how its runs of a side differ."""
+    """Return the standard deviation between blocks, on the logarithmic scale.
+
+    With one block only, estimate it from the differences between runs of the same side.
+    """
     found = block_log_ratios(rates)
     if len(found) > 1:
         return stdev(found)
     first, second, third, fourth = (math.log(rate) for rate in rates[: len(BLOCK)])
-    # A block's difference is of two means of two runs each: it scatters as one run does.
+    # A block compares two means of two runs each: its variance is that of one run.
     return math.sqrt(((first - fourth) ** 2 + (second - third) ** 2) / 4)
 
 
 def detectable_difference(noise: float, blocks: int) -> float:
-    """The relative difference that is found in 9 of 10 measurements of so many blocks."""
+    """Return the minimum detectable effect (relative) at 90 % power."""
     error = StandardError(size=noise / math.sqrt(blocks), degrees_of_freedom=blocks - 1)
     return compare.detectable_difference(error, points=1)
 
 
 def percent(share: float) -> str:
-    """A relative difference for people: '4.8', or '0.31' where it is below 1 %."""
+    """Format a relative difference in percent: '4.8', or '0.31' if below 1 %."""
     value = 100 * share
     return f"{value:.1f}" if abs(value) >= 0.95 else f"{value:.2g}"
 
 
 def effect_sentence(found: Effect) -> str:
-    """What was found, as one would tell it."""
+    """Return the result as a sentence: difference, 95 % CI, or the MDE."""
     low, high = math.expm1(found.low), math.expm1(found.high)
     if found.low > 0:
         by = percent(math.expm1(found.log_ratio))
-        return f"B is {by} % faster than A (95 % {percent(low)} .. {percent(high)} %)"
+        return f"B is {by} % faster than A (95 % CI {percent(low)} to {percent(high)} %)"
     if found.high < 0:
         by = percent(-math.expm1(found.log_ratio))
-        return f"B is {by} % slower than A (95 % {percent(-high)} .. {percent(-low)} %)"
+        return f"B is {by} % slower than A (95 % CI {percent(-high)} to {percent(-low)} %)"
     least = percent(detectable_difference(found.noise, found.blocks))
     return (
-        f"no difference seen (B against A: 95 % {percent(low)} .. {percent(high)} %); one of "
-        f"{least} % would have been found in 9 of 10 such measurements"
+        f"no significant difference (B vs A: 95 % CI {percent(low)} to {percent(high)} %); "
+        f"minimum detectable effect {least} % at 90 % power"
     )
 
 
 def power_sentence(records: Sequence[Record], blocks: int) -> str:
-    """The smallest difference that so many blocks find, by the runs so far or as assumed."""
+    """Return the minimum detectable effect of that many blocks as a sentence.
+
+    The variance comes from the runs so far; before the first block, it is assumed.
+    """
     known = len(records) // len(BLOCK)
     spread = noise([rate_of(one) for one in records]) if known else ASSUMED_SCATTER
-    why = (
-        f"as in the {known} measured"
+    source = (
+        f"measured in {known} blocks"
         if known > 1
-        else "as in the first one, which alone says little"
+        else "measured in 1 block only, so uncertain"
     )
     least = percent(detectable_difference(spread, blocks))
     return (
-        f"{blocks} blocks of A B B A find a difference of {least} % in "
-        f"9 of 10 measurements, where runs scatter by {percent(spread)} %, "
-        f"{why if known else 'which is assumed: nothing is measured yet'}"
+        f"{blocks} blocks of A B B A: minimum detectable effect {least} % at 90 % power, for a "
+        f"run-to-run standard deviation of {percent(spread)} % "
+        f"({source if known else 'assumed: no runs yet'})"
     )
 
 
 def good_records(folder: Path, identities: Sequence[Identity]) -> list[Record]:
-    """The good records of these runs, in their order, up to the first that has none."""
+    """Return the successful records of these runs, in order, up to the first without one."""
     good = {one.identity: one for one in read_records(folder) if one.status == "ok"}
     return [good[name] for name in takewhile(good.__contains__, identities)]
 
 
 def failure_sentence(folder: Path, identities: Sequence[Identity]) -> str:
-    """How many of these runs have no number, and why the first has none."""
+    """Return how many of these runs have no result, and the first one's reason."""
     newest = {one.identity: one for one in read_records(folder)}
     failed = [newest[name] for name in identities if newest[name].status != "ok"]
     first = failed[0]
     return (
-        f"{len(failed)} of {len(identities)} runs have no number, the first: {first.trial.name}: "
-        f"{first.status}: {first.message}; run it again to go on"
+        f"{len(failed)} of {len(identities)} runs have no result; the first: {first.trial.name}: "
+        f"{first.status}: {first.message}. Run the command again to continue"
     )
 
 
 def build_lines(records: Sequence[Record]) -> list[str]:
-    """What A and B ran, of records in the order of running; none where none trained.
+    """Return the MXNet build of A and B as lines; none if no record names a build.
 
-    Raises StoreError where a side changed its build meanwhile.
+    records: in the order of execution. Raises StoreError if one side ran several builds.
     """
     found = {side: _builds(records, side) for side in "AB"}
     for side, builds in found.items():
         if len(builds) > 1:
             raise StoreError(
-                f"{side} ran different builds ({'; '.join(builds)}): its rates cannot be taken "
-                f"together; measure with another --run"
+                error_line(
+                    side,
+                    expected="one MXNet build in all runs",
+                    got="; ".join(builds),
+                    fix="Measure again with a new --run NAME",
+                )
             )
     if found["A"] == found["B"]:
         return [f"A and B ran {one}" for one in found["A"]]
@@ -158,10 +179,10 @@ def build_lines(records: Sequence[Record]) -> list[str]:
 
 
 def _builds(records: Sequence[Record], side: str) -> list[str]:
-    """Each build of that side's workers in words, once, by the first place it was seen at."""
+    """Return each distinct build of that side's workers as text, in order of appearance."""
     own = [record for n, record in enumerate(records) if BLOCK[n % len(BLOCK)] == side]
     facts = [rank.facts for record in own for rank in record.ranks]
-    # Records of before tell none, nor do rehearsals.
-    told = [one for one in facts if "mxnet_digest" in one]
+    # Older records and simulations have no digest.
+    known = [one for one in facts if "mxnet_digest" in one]
     text = "MXNet {mxnet} ({mxnet_library}, digest {mxnet_digest}) on Python {python}"
-    return list({one["mxnet_digest"]: text.format_map(one) for one in reversed(told)}.values())
+    return list({one["mxnet_digest"]: text.format_map(one) for one in reversed(known)}.values())

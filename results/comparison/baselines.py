@@ -1,4 +1,4 @@
-"""Saved baselines: copies of runs by name; which run a name means."""
+"""Saved baselines: named copies of runs; lookup of runs by name."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.errors import quoted, unknown
+from bench.errors import error_line, quoted, unknown
 from im2rec_tools.files import atomic_folder, copy
 from results.comparison.references import reference
 from results.comparison.references import table_names as references
@@ -20,25 +20,30 @@ _KINDS = ("run", "baseline", "reference")
 
 
 def names(folder: Path) -> list[str]:
-    """The baselines that are kept."""
+    """Return the names of the saved baselines."""
     return [path.name for path in saved_runs(folder)]
 
 
 def save(name: str, run: Run, folder: Path) -> Path:
-    """Copies what comparisons need of a run to a folder of its own, which git may keep.
+    """Copy the files that comparisons need to a folder of their own; return it.
 
-    The run can then be removed or go on. Raises StoreError for a name that cannot be or is taken.
+    The folder is small enough to commit, and the run may then change or be removed.
+    Raises StoreError if the name is invalid or taken.
     """
     target = folder / name
     if not _NAME.fullmatch(name) or name in references():
         raise StoreError(
-            f"baseline {quoted(name)}: expected a name of letters, digits, '.', '_' and '-' that "
-            f"no published table has"
+            error_line(
+                f"baseline {quoted(name)}",
+                expected="a name of letters, digits, '.', '_' and '-' that no published table has",
+                fix="Choose another name",
+            )
         )
     if target.exists():
-        raise StoreError(f"{target}: is there already; 'fab report.baseline {name} --remove' first")
+        fix = f"Remove it first with 'fab report.baseline {name} --remove'"
+        raise StoreError(error_line(target, problem="already exists", fix=fix))
     origin = {"run": run.name, "kept": datetime.now(UTC).isoformat(timespec="seconds")}
-    # Whole or not at all: a name that is there can be compared with.
+    # Atomic: an existing name is always a complete baseline.
     with store_errors(target, "written"), atomic_folder(target) as made:
         for file in COMPARED:
             if (run.folder / file).exists():
@@ -48,45 +53,46 @@ def save(name: str, run: Run, folder: Path) -> Path:
 
 
 def describe(name: str, folder: Path) -> str:
-    """A line for a person: of which run it is, since when, and what is in it or wrong with it."""
+    """Return one line: the baseline's run, date and points, or why it is unreadable."""
     try:
         origin: dict[str, str] = read_json(folder / name, ORIGIN, {})
         rows = load(folder / name).rows
     except StoreError as error:
-        return f"{name}: cannot be read: {error}"
+        return f"{name}: unreadable: {error}"
     good = sum(row.rate is not None for row in rows)
     since = str(origin.get("kept", "?"))[:10]
     return (
-        f"{name}: run {origin.get('run', '?')}, kept {since}, {good} of {len(rows)} points with a "
-        f"number"
+        f"{name}: run {origin.get('run', '?')}, saved {since}, {good} of {len(rows)} points with a "
+        f"result"
     )
 
 
 def remove(name: str, folder: Path) -> None:
-    """Removes a baseline; StoreError with those there are where it is none."""
+    """Remove a saved baseline; raise StoreError with the known names if there is none."""
     if name not in names(folder):
-        raise StoreError(str(unknown("baseline", name, names(folder) or ["none is kept yet"])))
+        raise StoreError(str(unknown("baseline", name, names(folder) or ["none saved yet"])))
     with store_errors(folder / name, "removed"):
         shutil.rmtree(folder / name)
 
 
 def open_run(name: str, runs: Path, folder: Path) -> Run:
-    """The run, the baseline or the published table of that name.
+    """Open the run, saved baseline or published table of that name.
 
-    'run:NAME', 'baseline:NAME' and 'reference:NAME' say which. Raises StoreError where none or
-    several have the name, with those there are.
+    'run:NAME', 'baseline:NAME' and 'reference:NAME' select the kind. Raises StoreError if the
+    name is unknown or ambiguous.
     """
     kind, colon, rest = name.partition(":")
     if colon and kind in _KINDS:
         return _opened(kind, rest, runs, folder)
     fitting = [kind for kind in _KINDS if name in _there(kind, runs, folder)]
     if len(fitting) > 1:
-        said = " and a ".join(fitting)
+        kinds = " and a ".join(fitting)
         ways = " or ".join(f"{kind}:{name}" for kind in fitting)
-        raise StoreError(f"{quoted(name)} is a {said}: write {ways}")
+        problem = f"the name of a {kinds}"
+        raise StoreError(error_line(quoted(name), problem=problem, fix=f"Give {ways}"))
     if not fitting:
         there = [one for kind in _KINDS for one in _there(kind, runs, folder)]
-        raise StoreError(f"{unknown('run, baseline or reference', name, there)}; or give a path")
+        raise StoreError(f"{unknown('run, baseline or reference', name, there)}, or a path")
     return _opened(fitting[0], name, runs, folder)
 
 
@@ -97,7 +103,8 @@ def _there(kind: str, runs: Path, folder: Path) -> list[str]:
 def _opened(kind: str, name: str, runs: Path, folder: Path) -> Run:
     there = _there(kind, runs, folder)
     if name not in there:
-        raise StoreError(str(unknown(kind, name, there or ["none yet"])))
+        raise StoreError(str(unknown(kind, name, there or ["none saved yet"])))
+
     if kind == "reference":
         return reference(name)
     return load((folder if kind == "baseline" else runs) / name)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
+from bench.errors import error_line
 from bench.notes import INTERFERENCE
+
 from bench.settings.declaration import Role
 from bench.statistics.confidence import (
     CONFIDENCE,
@@ -23,9 +25,9 @@ from results.run import Run
 from results.scaling import ScalingRow
 
 _CHANCE, _POWER = 1 - CONFIDENCE, 0.9
-# Scripted windows scatter by nothing: their rates differ by rounding.
+# Windows of the simulated engine have no variance: their throughputs differ by rounding only.
 _ROUNDING = 1e-9
-# Beyond it a relative difference is no longer told, and far below it floats end.
+# Keeps exp() of an enormous detectable difference finite.
 _MOST_ERRORS = 100.0
 
 Pair = tuple[Rate, Rate]
@@ -33,11 +35,11 @@ Pair = tuple[Rate, Rate]
 
 @dataclass(frozen=True, kw_only=True)
 class Significance:
-    """Of one point among others.
+    """Test result of one point, corrected for the number of points.
 
-    error       of log(B / A)
-    significant  whether the difference is beyond chance, all points taken together
-    detectable  the relative difference that 9 of 10 such comparisons would find
+    error        standard error of log(B / A)
+    significant  whether the difference is significant after the correction
+    detectable   minimum detectable effect at 90 % power, relative
     """
 
     error: StandardError
@@ -46,7 +48,7 @@ class Significance:
 
 
 def significances(pairs: Sequence[Pair]) -> list[Significance | None]:
-    """Of each point, (A, B); None if either has a single figure, whose error is not known."""
+    """Test each point (A, B); None if either is a single figure without a standard error."""
     scatter = pooled_error(pairs)
     errors = {n: error for n, pair in enumerate(pairs) if (error := ratio_error(*pair, scatter))}
     strict = {n: _one_repeat_fewer(error, *pairs[n]) for n, error in errors.items()}
@@ -68,7 +70,7 @@ def significances(pairs: Sequence[Pair]) -> list[Significance | None]:
 
 
 def pooled_error(pairs: Sequence[Pair]) -> StandardError | None:
-    """How repeats scatter: one process's error, from all that were repeated; None if none was."""
+    """Pool the run-to-run standard error of all repeated points; None if none was repeated."""
     several = [
         (rate.error.degrees_of_freedom, rate.error.size**2 * rate.repeats)
         for pair in pairs
@@ -85,10 +87,10 @@ def pooled_error(pairs: Sequence[Pair]) -> StandardError | None:
 
 
 def ratio_error(a: Rate, b: Rate, scatter: StandardError | None) -> StandardError | None:
-    """The error of log(b / a), if processes scatter as `scatter` says or as these do, if more.
+    """Return the standard error of log(b / a): the pooled one, or the point's own if larger.
 
-    The point's own excess counts as a second term, so that a point that scatters far more than
-    the others has its own, few, degrees of freedom.
+    scatter: pooled run-to-run error. The point's excess variance is a second term, so a point
+    that varies far more than the others has its own, few, degrees of freedom.
     """
     if a.error is None or b.error is None:
         return None
@@ -101,10 +103,10 @@ def ratio_error(a: Rate, b: Rate, scatter: StandardError | None) -> StandardErro
 
 
 def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
-    """The error if the run with fewer repeats, but two at least, had one repeat less.
+    """Return the error as if the side with fewer repeats (but two or more) had one fewer.
 
-    Two processes that are alike by chance then decide less: of rare disturbances that pooling
-    takes for less than they are, two in one point are the most frequent.
+    Pooling underestimates rare interference. Its most frequent harm is two repeats of one point
+    that agree by accident; this margin limits their weight.
     """
     counts = sorted((a.repeats, b.repeats))
     fewest = next((n for n, count in enumerate(counts) if count > 1), None)
@@ -116,7 +118,7 @@ def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
 
 
 def p_value(log_ratio: float, error: StandardError) -> float:
-    """How often chance alone brings a difference as large (the p-value of Student's t)."""
+    """Return the two-sided p-value of Student's t."""
     size = abs(log_ratio)
     if error.size == 0 or size < _ROUNDING:
         return float(size < _ROUNDING)
@@ -124,7 +126,7 @@ def p_value(log_ratio: float, error: StandardError) -> float:
 
 
 def holm(chances: Sequence[float]) -> list[bool]:
-    """Which differences are real, so that the chance that any is not is 5 % at most (Holm 1979)."""
+    """Return which p-values are significant at a family-wise error rate of 5 % (Holm 1979)."""
     real = [False] * len(chances)
     for place, n in enumerate(sorted(range(len(chances)), key=lambda n: chances[n])):
         if chances[n] > _CHANCE / (len(chances) - place):
@@ -134,40 +136,40 @@ def holm(chances: Sequence[float]) -> list[bool]:
 
 
 def detectable_difference(error: StandardError, points: int) -> float:
-    """The relative difference found in 9 of 10 such comparisons, of so many points at once.
+    """Return the minimum detectable effect (relative) at 90 % power, among `points` points.
 
-    In standard errors it is the noncentrality with which t is beyond the limit so often; the limit
-    is that of the first of Holm's steps.
+    In standard errors, it is the noncentrality at which t exceeds its limit with that
+    probability. The limit is that of Holm's first step.
     """
     limit = float(stdtrit(error.degrees_of_freedom, 1 - _CHANCE / points / 2))
     errors = float(nctdtrinc(error.degrees_of_freedom, 1 - _POWER, limit))
     return math.expm1(min(errors * error.size, _MOST_ERRORS))
 
 
-# Of the settings of points that are compared, those that make them others.
+# Settings that distinguish points.
 _SETTINGS = with_role(Role.IDENTITY, Role.SCALED, Role.SERVERS)
 _settings = values_of(_SETTINGS)
-# Windows of less say little of how fast a process is in the long run.
+# A shorter measurement is no reliable estimate of long-run throughput.
 _BRIEF_SECONDS = 1.0
 VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
 
 Key = Callable[[Trial], Hashable]
-_MISSED = {
-    True: "with the same settings; --across pairs points of the same network, mode and number of "
-    "devices, and says in what they differ",
-    False: "with the same network, mode and number of devices",
+_WANTED = {
+    True: "a point with the same settings in both runs",
+    False: "a point with the same network, mode and number of devices in both runs",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A point of run A (before) and the same of run B (after); None where a run has no such point.
+    """A point in run A (before) and run B (after); None if a run does not have it.
 
-    ratio      B over A; None unless both have a number
-    verdict    improved, regressed or undecided; lost: A alone has a number; new: B alone has one
-    why        what a reader must know of the verdict; empty where the ratio says it all
-    detectable  the relative difference that 9 of 10 such comparisons would find; None: not known
-    settings   in which settings the two differ, each as 'field (A / B)'
+    ratio       B / A; None unless both have a result
+    verdict     improved, regressed, undecided (inconclusive), lost (no result in B), or new (no
+                result in A)
+    why         reason for the verdict; empty if the ratio is enough
+    detectable  minimum detectable effect at 90 % power, relative; None if unknown
+    settings    differing settings, each as 'field (A / B)'
     """
 
     a: ScalingRow | None
@@ -180,15 +182,15 @@ class Change:
 
     @property
     def trial(self) -> Trial:
-        """The point, as the run says it that has it; as A says it where both have."""
+        """The trial in A, or in B if A does not have the point."""
         return next(row.trial for row in (self.a, self.b) if row)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All points of two runs, those of both first, and in what else the runs differ.
+    """All points of two runs, shared ones first, and the other differences of the runs.
 
-    scatter     how one repeat's throughput scatters, from all points; None if none was repeated
+    scatter     pooled run-to-run error of one repeat; None if no point was repeated
     """
 
     a: Run
@@ -199,7 +201,7 @@ class Comparison:
 
     @property
     def forbidding(self) -> tuple[Difference, ...]:
-        """What makes the runs no measure of each other."""
+        """The differences that make the runs not comparable."""
         return tuple(one for one in self.differences if one.matters)
 
     def having(self, verdict: str) -> list[Change]:
@@ -208,28 +210,36 @@ class Comparison:
 
 
 def same_settings(trial: Trial) -> Hashable:
-    """What has to be equal for points to be the same: every setting that decides a number."""
+    """Return the pairing key of equal points: every setting that affects the result."""
     return _settings(trial)
 
 
 def same_size(trial: Trial) -> Hashable:
-    """What has to be equal in points of unlike runs."""
+    """Return the pairing key of --across: mode, network and number of devices."""
     return trial.mode, trial.label, trial.layout.devices
 
 
 def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
-    """B against A, point by point; points with the same `key` are the same.
+    """Compare B with A point by point; points with the same `key` are paired.
 
-    Repeats of all points are taken to scatter alike. Each interval is its point's own, at 95 %.
-    Verdicts are made together, by Holm's procedure: under that model the chance that any of
-    them is false is 5 % at most, however many points there are. Judged each by its own interval,
-    27 points that have not changed would have one false verdict on average.
+    The model: repeats of all points have one run-to-run variance. Each point has its own 95 % CI.
+    Verdicts are corrected together by Holm's procedure: under the model, the probability of any
+    false verdict is at most 5 %, for any number of points. Without the correction, 27 unchanged
+    points would give one false verdict on average.
 
-    Raises StoreError where no point is in both runs.
+    Raises StoreError if no point is in both runs.
     """
     pairs = pair_rows(a.rows, b.rows, key)
     if not pairs:
-        raise StoreError(f"no point of {a.name} is in {b.name} {_MISSED[key is same_settings]}")
+        across = "Use --across to pair points by network, mode and number of devices"
+        raise StoreError(
+            error_line(
+                f"{a.name}, {b.name}",
+                expected=_WANTED[key is same_settings],
+                got="none",
+                fix=across if key is same_settings else "",
+            )
+        )
     changes = _changes(pairs)
     in_both = {id(row) for pair in pairs for row in pair}
     changes += [_without(row, None) for row in a.rows if id(row) not in in_both]
@@ -246,16 +256,17 @@ def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
 def _changes(pairs: Pairs) -> list[Change]:
     measured = {n: rates for n, pair in enumerate(pairs) if (rates := _rates(*pair))}
     found = dict(zip(measured, significances([*measured.values()]), strict=True))
+    points = sum(one is not None for one in found.values())
     return [
-        _judged(*pair, *measured[n], found[n]) if n in measured else _without(*pair)
+        _judged(pair, measured[n], found[n], points) if n in measured else _without(*pair)
         for n, pair in enumerate(pairs)
     ]
 
 
 def regressions(found: Comparison, share: float) -> list[Change]:
-    """The points that regressed beyond doubt and, by the best estimate, by `share` or more.
+    """Return the points that regressed significantly and by an estimated `share` or more.
 
-    Points that lost their number count too: what no longer runs is the worst of regressions.
+    Points without a result in B count as regressions.
     """
     slower = [
         one for one in found.having("regressed") if one.ratio and one.ratio.value <= 1 - share
@@ -264,13 +275,13 @@ def regressions(found: Comparison, share: float) -> list[Change]:
 
 
 def inconclusive_points(found: Comparison, share: float) -> list[Change]:
-    """The undecided points of which a difference of `share` would not have been found for sure."""
+    """Return the inconclusive points whose minimum detectable effect exceeds `share`."""
     undecided = found.having("undecided")
     return [one for one in undecided if one.detectable is None or one.detectable > share]
 
 
 def pair_rows(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pairs:
-    """Rows with the same key, each once, the most alike first; in the order of A."""
+    """Pair rows with the same key, fewest differing settings first; in the order of A."""
     places = grouped((key(row.trial), m) for m, row in enumerate(b))
     found = sorted(
         (
@@ -292,7 +303,7 @@ def pair_rows(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pai
 
 
 def differing_settings(a: Trial, b: Trial) -> tuple[str, ...]:
-    """In which settings two trials differ, each as 'field (A / B)'."""
+    """Return the settings in which two trials differ, each as 'field (A / B)'."""
     return tuple(
         f"{name} ({one} / {other})"
         for name, one, other in zip(_SETTINGS, _settings(a), _settings(b), strict=True)
@@ -305,23 +316,24 @@ def _rates(a: ScalingRow, b: ScalingRow) -> Pair | None:
 
 
 def _judged(
-    a: ScalingRow, b: ScalingRow, before: Rate, after: Rate, judgement: Significance | None
+    pair: tuple[ScalingRow, ScalingRow], rates: Pair, judgement: Significance | None, points: int
 ) -> Change:
-    """Of a point with two numbers; without a judgement, one says nothing of its spread."""
+    """Return the change of a point with two results; judgement None: a single figure."""
+    (a, b), (before, after) = pair, rates
     value = after.images_per_second / before.images_per_second
     factor = math.exp(judgement.error.half_width) if judgement else None
     found = Ratio(value=value, low=factor and value / factor, high=factor and value * factor)
     verdict, why = "undecided", ""
-    doubts = [*_doubts("A", a), *_doubts("B", b)]
+    caveats = [*_caveats("A", a), *_caveats("B", b)]
     if judgement is None:
         single = [name for name, rate in (("A", before), ("B", after)) if not rate.error]
-        why = f"a single figure in {' and '.join(single)}, whose spread is not known"
-    elif judgement.significant and doubts:
-        why = "; ".join(doubts)
+        why = f"single figure in {' and '.join(single)}: variance unknown"
+    elif judgement.significant and caveats:
+        why = "; ".join(caveats)
     elif judgement.significant:
         verdict = "improved" if found.value > 1 else "regressed"
     elif found.low and found.high and not found.low <= 1 <= found.high:
-        why = "its own interval leaves out no change, as chance has it in one of 20 points"
+        why = f"significant alone, but not after correcting for {points} comparisons"
     return Change(
         a=a,
         b=b,
@@ -333,23 +345,23 @@ def _judged(
     )
 
 
-def _doubts(name: str, row: ScalingRow) -> Iterator[str]:
-    """Why a side of a single process decides nothing; of several, their spread has that in it."""
+def _caveats(name: str, row: ScalingRow) -> Iterator[str]:
+    """Yield why a side with n = 1 cannot decide; with more repeats, their variance covers it."""
     if row.rate and row.rate.repeats > 1:
         return
     seconds = sum(row.window_seconds)
     if seconds < _BRIEF_SECONDS:
-        yield f"{name} was measured once, for {seconds:.2g} s; take more windows or repeats"
+        yield f"{name}: n = 1, measured for {seconds:.2g} s; run more windows or repeats"
     if any(note.kind in INTERFERENCE for note in row.notes):
-        yield f"others disturbed {name}, which was measured once; take more repeats"
+        yield f"{name}: n = 1, measured with interference; run more repeats"
 
 
 def _without(a: ScalingRow | None, b: ScalingRow | None) -> Change:
-    """Of a point without a number in one run or in both."""
+    """Return the change of a point without a result in one run or both."""
     verdict = "lost" if a and a.rate else "new" if b and b.rate else "undecided"
-    told = [
+    reasons = [
         f"{name}: {row.status}: {row.message}" if row else f"not in {name}"
         for name, row in (("A", a), ("B", b))
         if not (row and row.rate)
     ]
-    return Change(a=a, b=b, ratio=None, verdict=verdict, why="; ".join(told))
+    return Change(a=a, b=b, ratio=None, verdict=verdict, why="; ".join(reasons))

@@ -1,8 +1,8 @@
 """Differences of two runs or hosts besides throughput, and which matter.
 
-Machines, libraries, data, variables and instructions decide how fast the same code is: runs that
-differ in one of them say nothing of each other unless that is what is asked. Another commit is what
-a comparison is usually for, and a kernel's version changes under everyone's hands: they are told.
+Runs with different machines, libraries, data, environment variables or CPU instructions are not
+comparable, unless that difference is the question. The commit and the kernel version do not
+matter: a comparison usually compares commits, and kernels are updated often. They are listed.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ _OF_ONE = omitted(HOST_FACTS, Place.HOSTS)
 
 @dataclass(frozen=True, kw_only=True)
 class FactDifference:
-    """Something that was found on hosts: what most have, and which have something else."""
+    """A fact of hosts: the value of most hosts, and the hosts with another value."""
 
     name: str
     most: str
@@ -28,14 +28,14 @@ class FactDifference:
 
 
 def host_facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[FactDifference]:
-    """Every fact that hosts can have alike, in the order in which they tell them.
+    """Return every fact that hosts can share, in the order of their reports.
 
-    A host that does not tell one counts as one that has nothing there.
+    A host that does not report a fact has an empty value there.
     """
-    told = {name: _flat(found) for name, found in hosts.items()}
+    reported = {name: _flat(found) for name, found in hosts.items()}
     differences = []
-    for name in dict.fromkeys(key for found in told.values() for key in found):
-        values = {host: found.get(name, "") for host, found in told.items()}
+    for name in dict.fromkeys(key for found in reported.values() for key in found):
+        values = {host: found.get(name, "") for host, found in reported.items()}
         most, _ = Counter(values.values()).most_common(1)[0]
         others = {host: value for host, value in values.items() if value != most}
         differences.append(FactDifference(name=name, most=most, others=others))
@@ -43,7 +43,7 @@ def host_facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[FactDifference]:
 
 
 def _flat(found: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    """Its facts as text, those within others by both names: 'opencv version'."""
+    """Return the facts as text; nested facts have both names: 'opencv version'."""
     flat: dict[str, str] = {}
     for name, value in found.items():
         if not before and name in _OF_ONE:
@@ -68,9 +68,9 @@ Pairs = Sequence[tuple[ScalingRow, ScalingRow]]
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Something that is not the same in two runs; '' where a run does not tell it.
+    """A fact that differs in two runs; '' if a run did not record it.
 
-    matters   whether rates can no longer be compared for it; what one run does not tell does not
+    matters   whether it makes the runs not comparable; a fact that one run lacks does not
     """
 
     name: str
@@ -79,13 +79,13 @@ class Difference:
     matters: bool
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.a or 'not told'} / {self.b or 'not told'})"
+        return f"{self.name} ({self.a or 'not recorded'} / {self.b or 'not recorded'})"
 
 
 def run_differences(a: Run, b: Run, pairs: Pairs) -> tuple[Difference, ...]:
-    """What differs between the environments of the runs and between the points that are compared.
+    """Return the differences of the runs' environments and of the compared points.
 
-    What matters comes first.
+    Differences that matter come first.
     """
     found = list(_between(_environment(a), _environment(b), matter=True))
     found += _between(_controller(a, matters=False), _controller(b, matters=False), matter=False)
@@ -103,22 +103,22 @@ def run_differences(a: Run, b: Run, pairs: Pairs) -> tuple[Difference, ...]:
 def _between(
     a: Mapping[str, str], b: Mapping[str, str], *, matter: bool, unset: str = ""
 ) -> Iterator[Difference]:
-    if unset and not (a and b):  # records of before tell no conditions at all
+    if unset and not (a and b):  # older records have no conditions
         return
-    for what in dict.fromkeys([*a, *b]):
-        one, other = a.get(what) or unset, b.get(what) or unset
+    for name in dict.fromkeys([*a, *b]):
+        one, other = a.get(name) or unset, b.get(name) or unset
         if one != other:
-            yield Difference(name=what, a=one, b=other, matters=matter and bool(one and other))
+            yield Difference(name=name, a=one, b=other, matters=matter and bool(one and other))
 
 
 def _environment(run: Run) -> dict[str, str]:
-    """What matters of the machines and their software."""
+    """Return the facts of machines and software that matter."""
     found = _controller(run, matters=True)
     hosts = run.environment.get("hosts")
     facts = list(hosts.values()) if isinstance(hosts, dict) else []
     for fact in HOST_FACTS:
         if text := fact.text:
-            # Kinds, not counts: how many hosts a point takes is a setting of its trial.
+            # Distinct values, not counts: the number of hosts is a setting of the trial.
             name = fact.name
             kinds = {text(one[name]) for one in facts if isinstance(one, dict) and one.get(name)}
             found[f"hosts' {fact.title}"] = " or ".join(sorted(kinds))
@@ -140,9 +140,9 @@ def _values(row: ScalingRow, of: Callable[[RepeatSummary], Any]) -> str:
 _POINT: dict[str, Callable[[ScalingRow], str]] = {
     "measured by": lambda row: (
         _values(row, lambda one: one.source)
-        or ("the fake engine, scripted" if row.trial.engine == "fake" else "mxscale")
+        or ("the simulated engine" if row.trial.engine == "fake" else "mxscale")
     ),
-    "devices are": lambda row: "emulated" if row.emulated else "real",
+    "devices": lambda row: "oversubscribed" if row.emulated else "real",
     "data": lambda row: _values(row, lambda one: one.identity.data_manifest),
     "MXNet build": lambda row: _values(row, lambda one: one.facts.get("mxnet_digest")),
     "code": lambda row: _values(row, lambda one: one.identity.code_hash),
@@ -150,10 +150,11 @@ _POINT: dict[str, Callable[[ScalingRow], str]] = {
 
 
 def _conditions(row: ScalingRow) -> dict[str, str]:
-    """Variables and instructions of all repeats, by name; empty where none tells them."""
-    told = [one.conditions for one in row.repeats if "variables" in one.facts]
-    names = {name for one in told for name in one}
+    """Return environment variables and CPU instructions of all repeats; empty if none has them."""
+    recorded = [one.conditions for one in row.repeats if "variables" in one.facts]
+    names = {name for one in recorded for name in one}
     return {
-        name: " or ".join(sorted({one.get(name, "unset") for one in told}))
+        name: " or ".join(sorted({one.get(name, "unset") for one in recorded}))
+
         for name in sorted(names)
     }

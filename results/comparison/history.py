@@ -1,10 +1,11 @@
-"""History of one point over many runs, with what changed besides its rate."""
+"""History of one point over many runs: throughput and other changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
+
 from results.comparison.compare import differing_settings
 from results.comparison.differences import run_differences
 from results.run import Run
@@ -13,7 +14,7 @@ from results.scaling import ScalingRow
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryEntry:
-    """The point in one run; `changed` says what matters and differs from the run before it."""
+    """The point in one run; `changed` lists relevant differences from the previous entry."""
 
     run: Run
     row: ScalingRow
@@ -22,27 +23,31 @@ class HistoryEntry:
 
 
 def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
-    """The runs' points in whose name all the words stand, by the date they were measured.
+    """Return the one point whose name contains all `words`, in each run, by date.
 
-    Raises SpecError where they stand in none, or in names of several points.
+    Raises SpecError if no point matches, or several do.
     """
     wanted = set(words.split())
     found = [
         (run, row) for run in runs for row in run.rows if wanted <= set(row.trial.name.split())
     ]
     names = list(dict.fromkeys(row.trial.name for _, row in found))
-    if words in names:  # all of one name may stand in another
+    if words in names:  # a whole name may be part of another
         names = [words]
     if len(names) != 1:
-        said = f"these fit: {', '.join(names)}" if names else "none fits"
+        matches = f"these match: {', '.join(names)}" if names else "no point matches"
         count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         raise SpecError(
-            f"--point {quoted(words)}: expected words of one point's name; in {count} {said}"
+            error_line(
+                f"--point {quoted(words)}",
+                expected="words from one point's name",
+                problem=f"in {count}, {matches}",
+            )
         )
     entries = []
     for run, row in found:
         if row.trial.name == names[0]:
-            # When its first repeat began, or else the run; '' where neither is told.
+            # The start of the first repeat, else of the run; '' if neither is recorded.
             starts = (one.started for one in row.repeats if one.started)
             date = min(starts, default=str(run.environment.get("date", "")))
             entries.append(HistoryEntry(run=run, row=row, date=date))
@@ -53,5 +58,5 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
 
 def _changed(before: HistoryEntry, now: HistoryEntry) -> tuple[str, ...]:
     found = run_differences(before.run, now.run, [(before.row, now.row)])
-    told = (str(one) for one in found if one.matters)
-    return (*told, *differing_settings(before.row.trial, now.row.trial))
+    relevant = (str(one) for one in found if one.matters)
+    return (*relevant, *differing_settings(before.row.trial, now.row.trial))

@@ -1,4 +1,4 @@
-"""Published tables of others, labelled, as runs."""
+"""Published tables of other projects, opened as runs and labeled."""
 
 import tomllib
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ FOLDER = Path(__file__).parent.parent / "reference"
 class Reference:
     """A published table of single figures.
 
-    gpu                what each device is; a host has `devices_per_host` of them
-    instances          hosts and network, in words
-    software           as far as it is told, else ""
-    notes              what a reader has to know of the figures
-    batch_per_device   images a step, by network
-    model_megabytes    size of its parameters, by network
-    images_per_second  of the whole job, by network and devices
+    gpu                model of each device; a host has `devices_per_host` of them
+    instances          hosts and network, as text
+    software           versions, "" if not published
+    notes              caveats of the figures
+    batch_per_device   images per step, by network
+    model_megabytes    size of the parameters, by network
+    images_per_second  throughput of the whole job, by network and devices
     """
 
     name: str
@@ -45,12 +45,12 @@ class Reference:
 
 
 def table_names() -> list[str]:
-    """The names of the tables that ship."""
+    """Return the names of the tables shipped with mxscale."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def read_table(name: str) -> Reference:
-    """The table of that name; SpecError with the known ones where there is none."""
+    """Read a table by name; raise SpecError with the known names if there is none."""
     if name not in table_names():
         raise unknown("reference", name, table_names())
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
@@ -58,9 +58,9 @@ def read_table(name: str) -> Reference:
 
 
 def reference(name: str) -> Run:
-    """The published table as a run, whose folder is no folder but gives it its name.
+    """Return the published table as a run; its folder is only a name.
 
-    Raises SpecError with the known names where there is no such table.
+    Raises SpecError with the known names if there is no such table.
     """
     table = read_table(name)
     cells = [
@@ -81,7 +81,7 @@ def reference(name: str) -> Run:
 
 
 def differing_cells(one: Reference, other: Reference) -> list[tuple[str, int]]:
-    """The cells (network, devices) that both have, with figures that differ."""
+    """Return the cells (network, devices) that both tables have, with different figures."""
     return [
         (network, devices)
         for network, rates in one.images_per_second.items()
@@ -91,7 +91,8 @@ def differing_cells(one: Reference, other: Reference) -> list[tuple[str, int]]:
 
 
 def _record(table: Reference, network: str, devices: int, rate: float) -> Record:
-    """One cell: a window of one step of each worker, as long as the figure says."""
+    """Return the record of one cell: one window of one step per worker, at the figure's rate."""
+
     trial = _trial(table, network, devices)
     seconds = trial.global_batch / rate
     ranks = tuple(

@@ -1,1 +1,2 @@
-"""Energy and money of a point."""
+"""Energy and cost of a point."""
+

@@ -1,4 +1,4 @@
-"""Images that a point trains per joule and per unit of money. Pure."""
+"""Images per joule and per unit of currency of a point. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,17 +11,17 @@ from results.repeat import RepeatSummary
 from results.scaling import ScalingRow
 
 JOULE = "J"
-_NO_IMAGES = "what it moves are no images"
-_NO_HOSTS = "its hosts are not known"
+_NO_IMAGES = "a bandwidth point trains no images"
+_NO_HOSTS = "hosts unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of one point, by unit: 'J' and the currency.
+    """Cost of one point, by unit: 'J' and the currency.
 
-    images      for a unit, with its 95 % interval, where known
-    why         why they are not known, where not; '' where the point has no rate
-    sources     what the joules are of: names in results/cost/energy.py
+    images      images per unit, with the 95 % CI if known
+    why         reason if not available; empty if the point has no result
+    sources     sources of the energy: names in results/cost/energy.py
     """
 
     images: Mapping[str, Ratio] = field(default_factory=dict)
@@ -31,10 +31,10 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Of the points of a run, by the keys of their trials.
+    """Costs of the points of a run, by trial key.
 
-    units       those that some point knows, joules first
-    prices      the file that the prices are from, '' without one
+    units       units available for at least one point, joules first
+    prices      name of the price file, '' without one
     """
 
     by_key: Mapping[str, Cost] = field(default_factory=dict)
@@ -42,11 +42,11 @@ class Costs:
     prices: str = ""
 
     def of(self, row: ScalingRow) -> Cost:
-        """The cost of a row; an empty one where nothing was asked."""
+        """Return the cost of a row, empty if none was computed."""
         return self.by_key.get(row.trial.key, Cost())
 
     def found(self, row: ScalingRow) -> list[Ratio | None]:
-        """Of a row, unit by unit of `units`."""
+        """Return a row's images per unit, in the order of `units`."""
         return [self.of(row).images.get(unit) for unit in self.units]
 
 
@@ -56,7 +56,7 @@ NO_COSTS = Costs()
 def costs(
     rows: Sequence[ScalingRow], prices: Prices | None, environment: Mapping[str, Any]
 ) -> Costs:
-    """What the points cost; the environment knows the hosts' hardware."""
+    """Return the costs of all points; environment: the run's facts, with hosts' hardware."""
     found = {row.trial.key: cost(row, prices, environment) for row in rows}
     units = (JOULE, prices.currency) if prices else (JOULE,)
     known = [unit for unit in units if any(unit in one.images for one in found.values())]
@@ -64,7 +64,7 @@ def costs(
 
 
 def cost(row: ScalingRow, prices: Prices | None, environment: Mapping[str, Any]) -> Cost:
-    """Of one point; where it has no rate nothing is known, and its row says why."""
+    """Return the cost of one point; empty if it has no result."""
     if row.rate is None:
         return Cost()
     images: dict[str, Ratio | str] = {}
@@ -82,7 +82,7 @@ def cost(row: ScalingRow, prices: Prices | None, environment: Mapping[str, Any])
 
 
 def _watts(repeats: Sequence[RepeatSummary]) -> tuple[list[float] | str, tuple[str, ...]]:
-    """Of each repeat, from the sources that all of them know, and those; or why they do not."""
+    """Return watts per repeat from the sources common to all, and these; or the reason."""
     found = []
     for one in repeats:
         watts = power(one)
@@ -94,7 +94,7 @@ def _watts(repeats: Sequence[RepeatSummary]) -> tuple[list[float] | str, tuple[s
 
 
 def _per_joule(repeats: Sequence[RepeatSummary], watts: Sequence[float]) -> Ratio:
-    """The rate of the repeats with joules in place of seconds, and so its interval."""
+    """Return images per joule: the throughput's estimate with joules in place of seconds."""
     parts = [
         replace(one.samples, each=tuple((t * used, n) for t, n in one.samples.each))
         for one, used in zip(repeats, watts, strict=True)
@@ -111,6 +111,7 @@ def _per_money(
         hardware = hardware_of(environment, host)
         per_hour = prices.per_hour(hardware)
         if per_hour is None:
-            return f"no price in {prices.name} fits {hardware.described}"
+            return f"{prices.name}: no price matches {hardware.described}"
+
         total += per_hour
     return rate.ratio.times(3600 / total) if hosts else _NO_HOSTS

@@ -1,4 +1,4 @@
-"""Power of a point's machines while it was measured. Pure."""
+"""Power of a point's machines during the measurement. Pure."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -7,22 +7,22 @@ from typing import Any
 from results.record import grouped
 from results.repeat import RepeatSummary
 
-# What is counted, by source, and the seconds it takes to tell its power: agents beat once a
-# second, and ask GPUs every five.
+# Energy sources, and the shortest time in seconds that gives their power: agents send a heartbeat
+# every second and query GPUs every 5 s.
 SOURCES = {"gpu": "GPUs (nvidia-smi)", "rapl": "processors and memory (RAPL)"}
 _LEAST_SECONDS = {"gpu": 10.0, "rapl": 1.5}
-_OLD = "joules were not counted when it was measured"
-_ODD = "what was counted on its machines is not as it is written"
+_OLD = "energy was not recorded by the version that measured this point"
+_ODD = "the recorded energy is damaged"
 _FOREIGN = "not measured by mxscale"
-_REHEARSED = "a rehearsal does not train"
+_REHEARSED = "a simulation does not train"
 Span = Sequence[Mapping[str, Any]]
 
 
 def power(one: RepeatSummary) -> dict[str, float] | str:
-    """Watts by source while all workers measured, of all machines, or why they are not known.
+    """Return watts by source during the measurement, over all machines; or the reason for none.
 
-    A machine counts once, however many hosts of the point are on it, and as a whole, whatever part
-    of it the point used. Points on GPUs need the watts of GPUs, others those of processors.
+    A machine counts once, even with several of the point's hosts on it, and as a whole, even if
+    the point used a part of it. GPU points need the watts of GPUs, others those of processors.
     """
     if one.trial.engine == "fake":
         return _REHEARSED
@@ -30,7 +30,7 @@ def power(one: RepeatSummary) -> dict[str, float] | str:
     if one.source or not hosts:
         return _FOREIGN
     if lacking := [host for host in hosts if host not in one.machines]:
-        return "measured too briefly to count joules" + _whose(lacking, hosts)
+        return "measured too briefly to read energy counters" + _whose(lacking, hosts)
     spans = {host: one.machines[host] for host in hosts}
     if odd := [host for host, span in spans.items() if not _is_span(span)]:
         return _ODD + _whose(odd, hosts)
@@ -44,7 +44,7 @@ def power(one: RepeatSummary) -> dict[str, float] | str:
 
 
 def _is_span(counts: Sequence[Any]) -> bool:
-    """Whether these are two counts, each of a machine and with its time."""
+    """Return whether these are two readings, each with its machine and time."""
     return len(counts) == len(("begin", "end")) and all(
         isinstance(one, dict)
         and isinstance(one.get("machine"), str)
@@ -55,7 +55,7 @@ def _is_span(counts: Sequence[Any]) -> bool:
 
 
 def _all_watts(spans: Mapping[str, Span], source: str) -> float | str:
-    """Of this source on all machines, or why it is not known of some."""
+    """Return the total watts of this source, or the reason if a machine has none."""
     found = {host: _watts(span, source) for host, span in spans.items()}
     whys = grouped((why, host) for host, why in found.items() if isinstance(why, str))
     if whys:
@@ -72,13 +72,14 @@ def _watts(span: Span, source: str) -> float | str:
             return _ODD
     seconds = float(span[1]["at"] - span[0]["at"])
     if seconds < _LEAST_SECONDS[source]:
-        return f"{seconds:.1f} s are too few to tell joules"
+        return f"measured for {seconds:.1f} s, too briefly to read energy counters"
     used = float(end - begin)
-    return used / seconds if used > 0 else "its counter of joules stood still"
+    return used / seconds if used > 0 else "the energy counter did not advance"
 
 
 def _whose(hosts: Sequence[str], all_hosts: Collection[str]) -> str:
-    """' (node03 and 2 more)'; nothing where it is all of them."""
+    """Return ' (node03 and 2 more)', or '' if all hosts are concerned."""
+
     if len(hosts) == len(all_hosts):
         return ""
     return f" ({hosts[0]})" if len(hosts) == 1 else f" ({hosts[0]} and {len(hosts) - 1} more)"

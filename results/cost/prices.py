@@ -1,4 +1,4 @@
-"""Prices of an hour of a host, from a file that a person writes."""
+"""Prices per host and hour, from the user's price file."""
 
 import tomllib
 from collections.abc import Mapping
@@ -9,18 +9,19 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from bench.errors import SpecError, brief, quoted, unknown
+from bench.errors import SpecError, brief, error_line, quoted, unknown
+
 from bench.settings.declaration import checked
 
 _KEYS: tuple[Literal["host", "gpu", "processor"], ...] = ("host", "gpu", "processor")
 _FIELDS = (*_KEYS, "per_hour", "currency")
-# A name is told from a pattern by these.
+# A name with one of these is a pattern.
 _WILD = frozenset("*?[")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """A host as prices know it: its name, its GPUs' and its processor's, as far as known."""
+    """The facts of a host that prices match: its name, GPUs and processor, if known."""
 
     host: str
     gpus: tuple[str, ...] = ()
@@ -28,7 +29,7 @@ class Hardware:
 
     @property
     def described(self) -> str:
-        """What a person may write a price for."""
+        """The host with the names that a price can match."""
         gpu = f"gpu {self.gpus[0]}" if self.gpus else ""
         processor = f"processor {self.processor}" if self.processor else ""
         known = ", ".join(filter(None, (gpu, processor)))
@@ -37,7 +38,7 @@ class Hardware:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """Of an hour of the hosts that `pattern` fits; `key` says what of them, '' for all others."""
+    """Price per hour of hosts whose `key` matches `pattern`; key '': all other hosts."""
 
     key: Literal["host", "gpu", "processor", ""]
     pattern: str
@@ -46,16 +47,17 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """What a file says, in its order; `name` is the file's, for people."""
+    """The prices of a file, in file order; `name` is the file's name."""
 
     name: str
     currency: str
     each: tuple[Price, ...]
 
     def per_hour(self, hardware: Hardware) -> float | None:
-        """Of a host: by its name, a pattern of its name, its GPU, its processor, else the default.
+        """Return a host's price per hour, None if no price matches.
 
-        Of several of a kind the first in the file; None where there is none.
+        The order: its name, a pattern of its name, its GPU, its processor, the default. Within
+        one of these, the first price in the file.
         """
         fitting = [one for one in self.each if _fits(one, hardware)]
         exact = [one for one in fitting if one.key == "host" and not _WILD & set(one.pattern)]
@@ -74,7 +76,7 @@ def _fits(price: Price, hardware: Hardware) -> bool:
 
 
 def hardware_of(environment: Mapping[str, Any], host: str) -> Hardware:
-    """What a run's environment knows of a host; a run without hosts was on one machine."""
+    """Return a host's hardware from the run's environment; a run without hosts is local."""
     found = environment.get("hosts", {}).get(host)
     if found is None:
         alone = "" if environment.get("hosts") else str(environment.get("processor", ""))
@@ -87,14 +89,15 @@ def hardware_of(environment: Mapping[str, Any], host: str) -> Hardware:
 
 
 def load_prices(path: Path) -> Prices:
-    """The prices of a file; raises SpecError naming the file, the price, expected and found."""
+    """Read a price file; raise SpecError with the file, the price, expected and got."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         return _prices(path.name, data)
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+        problem = f"cannot be read ({error.strerror})"
+        raise SpecError(error_line(path, problem=problem)) from error
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path}: not a TOML file: {brief(error)}") from error
+        raise SpecError(error_line(path, problem=f"not a TOML file: {brief(error)}")) from error
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from error
 
@@ -105,7 +108,7 @@ def _prices(name: str, data: dict[str, Any]) -> Prices:
             raise unknown("field", field, ("price", "currency"))
     tables = data.get("price")
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
-        raise SpecError("expected at least one [[price]] table, found none")
+        raise SpecError("expected one or more [[price]] tables, got none")
     each, currencies = [], dict[str, int]()
     for number, table in enumerate(tables, 1):
         try:
@@ -115,13 +118,12 @@ def _prices(name: str, data: dict[str, Any]) -> Prices:
             raise SpecError(f"price {number}: {error}") from error
         currencies.setdefault(currency, number)
     if len(currencies) > 1:
-        raise SpecError(f"expected one currency for all, got {' and '.join(currencies)}")
+        raise SpecError(f"expected one currency for all prices, got {' and '.join(currencies)}")
     defaults = [number for number, one in enumerate(each, 1) if not one.key]
     if len(defaults) > 1:
-        raise SpecError(
-            f"price {defaults[1]}: expected host, gpu or processor, for price {defaults[0]} is the "
-            f"one for all others"
-        )
+        expected = "host, gpu or processor"
+        problem = f"price {defaults[0]} is already the default for all other hosts"
+        raise SpecError(error_line(f"price {defaults[1]}", expected=expected, problem=problem))
     return Prices(name=name, currency=next(iter(currencies)), each=tuple(each))
 
 
@@ -133,19 +135,21 @@ def _price(table: dict[str, Any]) -> Price:
     if len(keys) > 1:
         raise SpecError(f"expected one of host, gpu and processor, got {' and '.join(keys)}")
     if "per_hour" not in table:
-        raise SpecError("per_hour: expected the price of an hour, it is missing")
+        raise SpecError(error_line("per_hour", expected="a price per hour", got="none"))
     per_hour = checked("per_hour", float, table["per_hour"])
     if per_hour <= 0:
-        raise SpecError(f"per_hour: expected a number above 0, got {per_hour:g}")
+        expected, got = "a number above 0", f"{per_hour:g}"
+        raise SpecError(error_line("per_hour", expected=expected, got=got))
     key: Literal["host", "gpu", "processor", ""] = keys[0] if keys else ""
     pattern = checked(key, str, table[key]) if key else "*"
     if not pattern:
-        raise SpecError(f"{key}: expected a name or a pattern such as 'p3-*', got ''")
+        expected = "a name or a pattern such as 'p3-*'"
+        raise SpecError(error_line(key, expected=expected, got="''"))
     return Price(key=key, pattern=pattern, per_hour=per_hour)
 
 
 def _currency(value: Any) -> str:
     if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha():
         return value.upper()
-    found = "it is missing" if value is None else f"got {quoted(value)}"
-    raise SpecError(f"currency: expected three letters such as 'USD', {found}")
+    got = "none" if value is None else quoted(value)
+    raise SpecError(error_line("currency", expected="three letters such as 'USD'", got=got))

@@ -1,4 +1,4 @@
-"""A badge: one point as a line of Markdown and a picture."""
+"""Badge of one point: an SVG image and a line of Markdown."""
 
 import re
 from pathlib import Path
@@ -11,20 +11,20 @@ from results.exports.point import ExportPoint, legible, training_points
 from results.run import Run
 from results.store import write_text
 
-_MEASURED, _DOUBTFUL = "#0072B2", "#9f6000"
+_MEASURED, _CAVEAT = "#0072B2", "#9f6000"
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Writes RUN.badge.svg and RUN.badge.md; nothing where no training point has a number."""
+    """Write RUN.badge.svg and RUN.badge.md; nothing if no training point has a result."""
     point = headline(training_points(run))
     if point is None:
         return []
     picture, line = (folder / f"{run.name}.badge.{kind}" for kind in ("svg", "md"))
-    name, number = label(point), said(point)
+    name, number = label(point), value_text(point)
     badge = Badge(
         legible(name),
         number,
-        default_color=_MEASURED if point.standing == "measured" else _DOUBTFUL,
+        default_color=_MEASURED if point.standing == "measured" else _CAVEAT,
     )
     write_text(picture, f"{badge.badge_svg_text.strip()}\n")
     text = one_line(f"{legible(name)}: {number}")
@@ -34,7 +34,7 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def headline(points: list[ExportPoint]) -> ExportPoint | None:
-    """Of points that trained, the one with the most devices; of several, with the lowest rate."""
+    """Return the point with the most devices; of several, the one with the lowest throughput."""
     return min(
         points,
         key=lambda point: (-point.row.trial.layout.devices, point.figures["images_per_second"]),
@@ -43,23 +43,24 @@ def headline(points: list[ExportPoint]) -> ExportPoint | None:
 
 
 def label(point: ExportPoint) -> str:
-    """The left half of the badge."""
+    """Return the left half of the badge: network and devices."""
     trial = point.row.trial
     name = f"{trial.label} x{trial.layout.devices}"
     return name if point.standing == "measured" else f"{point.standing.upper()}: {name}"
 
 
-def said(point: ExportPoint) -> str:
-    """The right half: the rate, and how far it is from as many times one device, or one host.
+def value_text(point: ExportPoint) -> str:
+    """Return the right half: throughput and efficiency vs one device, or else vs one host.
 
-    '312 images/s, 87 % [84, 90] of ideal' with the 95 % interval, if that is known.
+    '312 images/s, 87 % [84, 90] of ideal'; the brackets hold the 95 % CI, if known.
     """
     figures = point.figures
     rate = figures["images_per_second"]
     text = f"{rate:.0f} images/s" if rate >= 100 else f"{rate:.3g} images/s"
-    for base, of in (("device", "of ideal"), ("host", "of ideal from one host")):
+    for base, of in (("device", "of ideal"), ("host", "of ideal vs 1 host")):
         names = (f"efficiency_{base}{end}" for end in ("", "_low", "_high"))
-        if told := [f"{100 * figures[name]:.0f}" for name in names if name in figures]:
-            ends = f" [{', '.join(told[1:])}]" if len(told) == 3 else ""
-            return f"{text}, {told[0]} %{ends} {of}"
+        if known := [f"{100 * figures[name]:.0f}" for name in names if name in figures]:
+            ends = f" [{', '.join(known[1:])}]" if len(known) == 3 else ""
+            return f"{text}, {known[0]} %{ends} {of}"
+
     return text

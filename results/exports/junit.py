@@ -1,4 +1,4 @@
-"""JUnit: points as cases, as CI servers show tests."""
+"""JUnit XML: one test case per point, for CI servers."""
 
 import math
 from pathlib import Path
@@ -13,28 +13,28 @@ _NO_TIME = "1970-01-01T00:00:00"
 
 
 class _Suite(TestSuite):  # type: ignore[misc]
-    """A suite with the attributes that the strict schema of Ant wants besides."""
+    """A test suite with the additional attributes of Ant's strict schema."""
 
     id = Attr("id")
     package = Attr("package")
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Writes RUN.junit.xml; its path."""
+    """Write RUN.junit.xml; return its path."""
     path = folder / f"{run.name}.junit.xml"
     write_text(path, text(run))
     return [path]
 
 
 def text(run: Run) -> str:
-    """A suite for the run: a point that failed is a failure, one that is not measured is skipped.
+    """Return the run as a test suite: failed points fail, unmeasured points are skipped.
 
-    A point that did not become steady has a number and passes; its output says so.
+    A point without a steady state has a result and passes; its output names the status.
     """
     suite = _Suite(legible(run.name))
     suite.id, suite.package = "0", legible(run.name)
     suite.timestamp = legible(str(run.environment.get("date", "")))[:19] or _NO_TIME
-    # A local run and one that was imported name no host.
+    # Local runs and imported runs have no host names.
     hosts = (host for row in run.rows for one in row.repeats for host in one.identity.hosts)
     suite.hostname = legible(next(hosts, "localhost"))
     points = export_points(run)
@@ -66,11 +66,12 @@ def _case(point: ExportPoint) -> TestCase:
         kind = Skipped if row.status == "skipped" else Failure
         case.result = [kind(legible(row.message or row.status), row.status)]
     else:
-        case.system_out = legible("\n".join(_told(point)))
+        case.system_out = legible("\n".join(_output(point)))
     return case
 
 
-def _told(point: ExportPoint) -> list[str]:
+def _output(point: ExportPoint)
+ -> list[str]:
     row = point.row
     lines = [f"{name}: {value:.6g}" for name, value in point.figures.items()]
     lines.append(f"status: {row.status}; {point.standing}")

@@ -1,4 +1,4 @@
-"""MLflow: an experiment per run in a database file, a run per point."""
+"""MLflow: one experiment per run in a database file, one MLflow run per point."""
 
 import logging
 import os
@@ -6,16 +6,18 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from bench.errors import error_line
 from results.errors import StoreError
+
 from results.exports.point import ExportPoint, export_points, legible, start_seconds
 from results.run import Run
 from results.run_folder import REPORT
 
-# MLflow reports its use to its makers unless this is set before it is imported.
+# MLflow sends usage data unless this is set before the import.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # its own, about libraries below it
+    warnings.simplefilter("ignore")  # MLflow's own, about its dependencies
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, RunTag
     from mlflow.exceptions import MlflowException
@@ -27,13 +29,19 @@ _STATUS = {True: "FINISHED", False: "FAILED"}
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Adds the run to mlflow/mlflow.db as an experiment; what an earlier export added is deleted.
+    """Add the run to mlflow/mlflow.db as an experiment; replace earlier exports of the run.
 
-    MLflow keeps deleted runs in its bin. Raises StoreError for a folder that MLflow cannot take.
+    MLflow keeps deleted runs in its trash. Raises StoreError if MLflow rejects the folder.
     """
     home = (folder / "mlflow").resolve()
     if set(str(home)) & set("?#"):
-        raise StoreError(f"{home}: MLflow takes no path with ? or #; choose another with --to")
+        raise StoreError(
+            error_line(
+                home,
+                expected="a path without '?' and '#', which MLflow rejects",
+                fix="Choose another folder with --to FOLDER",
+            )
+        )
     home.mkdir(parents=True, exist_ok=True)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -42,8 +50,8 @@ def write(run: Run, folder: Path) -> list[Path]:
             warnings.simplefilter("ignore")
             _fill(MlflowClient(tracking_uri=f"sqlite:///{home / _DATABASE}"), run, home)
     except (MlflowException, SQLAlchemyError) as error:
-        said = " ".join(str(error).split())
-        raise StoreError(f"{home / _DATABASE}: MLflow refuses it: {said}") from error
+        problem = f"MLflow reported an error: {' '.join(str(error).split())}"
+        raise StoreError(error_line(home / _DATABASE, problem=problem)) from error
     return [home / _DATABASE]
 
 
@@ -79,7 +87,7 @@ def _experiment(client: Any, run: Run, home: Path) -> str:
 
 def _add(client: Any, experiment: str, point: ExportPoint, tags: dict[str, str]) -> None:
     row = point.row
-    # A start of 0 would be taken for now.
+    # MLflow replaces a start of 0 by the current time.
     start = max(1, round(1000 * start_seconds(row.repeats[0], 0.0)))
     tags |= {
         "mxscale.standing": point.standing,

@@ -1,6 +1,6 @@
-"""MLPerf's `:::MLLOG` lines, a file per good repeat of a training point.
+"""MLPerf's `:::MLLOG` lines, one file per successful repeat of a training point.
 
-What they say is a throughput. MLPerf's own rules ask for more, see docs/export.md.
+The lines report a throughput. MLPerf's own rules require more: docs/export.md.
 """
 
 import io
@@ -27,14 +27,14 @@ from results.repeat import RepeatSummary
 from results.run import Run
 from results.store import write_text
 
-# For `python -m mlperf_logging.compliance_checker --config`: what has to hold of a throughput.
+# Rules for a throughput, for `python -m mlperf_logging.compliance_checker --config`.
 RULES = Path(__file__).with_name("throughput.yaml")
 _ROOT = Path(__file__).parents[2]
 _THROUGHPUT = "tracked_stats"
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Writes mllog/RUN/POINT/result_REPEAT.txt for each good repeat; the folder of the run."""
+    """Write mllog/RUN/POINT/result_REPEAT.txt per successful repeat; return the run's folder."""
     home = folder / "mllog" / run.name
     for old in home.glob("*/result_*.txt"):
         old.unlink()
@@ -50,7 +50,7 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
-    """The lines of one repeat: what ran, each window as a block with its throughput, the end."""
+    """Return the lines of one repeat: settings, one block per window with throughput, end."""
     lines = io.StringIO()
     log = _logger(lines, point.standing)
     start = found.ends[0] - one.windows[0][0]
@@ -62,13 +62,13 @@ def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
     end = _milliseconds(found.ends[-1])
     log.end(keys.RUN_STOP, metadata={keys.STATUS: keys.SUCCESS}, time_ms=end)
     if one.accuracy is not None and math.isfinite(one.accuracy):
-        said = {"of": "the last validation"}
-        log.event(keys.EVAL_ACCURACY, one.accuracy, metadata=said, time_ms=end)
+        scope = {"of": "the last validation"}
+        log.event(keys.EVAL_ACCURACY, one.accuracy, metadata=scope, time_ms=end)
     return lines.getvalue()
 
 
 def _logger(file: io.StringIO, standing: str) -> MLLogger:
-    """The library's logger into a text; every line bears the standing as its namespace."""
+    """Return the library's logger, writing to `file`; the namespace is the point's standing."""
     logger = logging.Logger("mllog")
     logger.addHandler(logging.StreamHandler(file))
     return MLLogger(
@@ -83,7 +83,8 @@ def _settings(log: MLLogger, one: RepeatSummary, point: ExportPoint, time_ms: in
         "point": point.name,
         "repeat": one.identity.repeat + 1,
         "standing": point.standing,
-        # The checker takes whatever stands before the last mark on a line for noise.
+        # The checker ignores the part of a line before its last mark.
+
         "source": legible(one.source).replace(":::", ""),
         "code": one.identity.code_hash,
         **point.labels,

@@ -1,4 +1,4 @@
-"""Points and window series with names and figures as other tools expect them."""
+"""Points and window series, with names and values for other tools."""
 
 import math
 import re
@@ -9,7 +9,9 @@ from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 
+from bench.errors import error_line
 from bench.notes import NoteKind
+
 from bench.trial import Trial
 from results.errors import StoreError
 from results.rates import ASSUMED_SCATTER
@@ -20,8 +22,8 @@ from results.scaling import ScalingRow
 from results.store import record_lines, record_log
 from results.windows import job_windows
 
-# What XML 1.0 has no way to say, and what a terminal takes for more than text.
-_UNSAYABLE = re.compile(
+# Characters that XML 1.0 cannot hold, and terminal control characters.
+_UNPRINTABLE = re.compile(
     "[^\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd"
     "\U00010000-\U0010ffff]"
 )
@@ -33,11 +35,11 @@ _TRAINING = ("synthetic", "real")
 class ExportPoint:
     """A point of a run.
 
-    name      that no other point of the run has
-    standing  'measured', or what a reader has to know before the number: 'rehearsal, unstable'
-    labels    what tells the point from others, by the names of results.csv
-    figures   its numbers by the names of results.csv, all finite; bytes_per_second in place of
-              images_per_second where a network was measured
+    name      unique in the run
+    standing  'measured', or the caveats of the value: 'rehearsal, unstable'
+    labels    distinguishing settings, by column of results.csv
+    figures   values by column of results.csv, all finite; bytes_per_second replaces
+              images_per_second in a bandwidth measurement
     """
 
     name: str
@@ -48,7 +50,7 @@ class ExportPoint:
 
 
 def export_points(run: Run) -> list[ExportPoint]:
-    """The points of a run, in its order."""
+    """Return the points of a run, in its order."""
     count = Counter(row.trial.name for row in run.rows)
     return [
         ExportPoint(
@@ -65,7 +67,7 @@ def export_points(run: Run) -> list[ExportPoint]:
 
 
 def training_points(run: Run) -> list[ExportPoint]:
-    """The points of a run that trained and have a number."""
+    """Return the training points of a run that have a result."""
     return [
         point
         for point in export_points(run)
@@ -74,7 +76,7 @@ def training_points(run: Run) -> list[ExportPoint]:
 
 
 def standing(row: ScalingRow) -> str:
-    """'measured', or why it is not: rehearsal, imported, doubtful, emulated, unstable."""
+    """Return 'measured', or caveats: rehearsal, imported, `doubtful`, emulated, unstable."""
     words = {
         row.standing: row.standing != "measured",
         "doubtful": NoteKind.LOG_DOUBTFUL in row.headline_kinds,
@@ -85,17 +87,17 @@ def standing(row: ScalingRow) -> str:
 
 
 def legible(text: str) -> str:
-    """The text with a mark for each control character and what XML cannot say."""
-    return _UNSAYABLE.sub("\ufffd", text)
+    """Replace control characters and characters that XML cannot hold by a mark."""
+    return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def file_name(text: str) -> str:
-    """The text as the name of a file."""
+    """Return the text as a file name."""
     return _NO_NAME.sub("_", text).strip("._") or "_"
 
 
 def point_labels(trial: Trial) -> dict[str, str | int]:
-    """What tells a point from others, by the names of results.csv."""
+    """Return the distinguishing settings of a point, by column of results.csv."""
     return {
         "network": trial.network_name,
         "mode": trial.mode,
@@ -122,17 +124,17 @@ def _figures(row: ScalingRow) -> Iterator[tuple[str, float | None]]:
     yield "validation_accuracy", row.accuracy
 
 
-# The year 9999: later is no time, and what is not finite is none either.
+# The year 9999, the last that datetime accepts.
 _MOST_SECONDS = 253_402_300_800.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatSeries:
-    """A good repeat, warm-up included.
+    """Window series of a successful repeat, warm-up included.
 
-    ends    when each window of the whole job ended, in seconds since 1970 by the clocks of its
-            hosts; from 0 on where they are not told
-    losses  (window, loss) of its first rank, without those that are no number
+    ends    end of each window of the whole job, in seconds since 1970 by the hosts' clocks; from
+            0 if they are not recorded
+    losses  (window, loss) of the first rank; values that are not finite are omitted
     """
 
     ends: tuple[float, ...]
@@ -140,21 +142,22 @@ class RepeatSeries:
 
 
 def series(folder: Path) -> dict[Identity, RepeatSeries]:
-    """The series of every good repeat in a run folder."""
+    """Read the series of every successful repeat in a run folder."""
     read = (one for _, one in record_lines(record_log(folder)) if isinstance(one, Record))
     return {record.identity: _series_of(record) for record in read if record.status == "ok"}
 
 
 def repeat_series(known: Mapping[Identity, RepeatSeries], one: RepeatSummary) -> RepeatSeries:
-    """The series of a repeat; StoreError where its record has figures but none of its series."""
+    """Return the series of a repeat; raise StoreError if its record is damaged."""
     if found := known.get(one.identity):
         return found
-    said = f"{one.identity.name}, repeat {one.identity.repeat + 1}"
-    raise StoreError(f"{said}: its record is damaged; measure this point again, or leave it out")
+    where = f"{one.identity.name}, repeat {one.identity.repeat + 1}"
+    fix = "Rerun the sweep to measure this point again, or leave it out"
+    raise StoreError(error_line(where, problem="the record is damaged", fix=fix))
 
 
 def start_seconds(one: RepeatSummary, otherwise: float) -> float:
-    """When the repeat was started, in seconds since 1970, where its record says it."""
+    """Return the start of the repeat in seconds since 1970, or `otherwise` if not recorded."""
     try:
         return datetime.fromisoformat(one.started).timestamp()
     except ValueError:
@@ -164,7 +167,7 @@ def start_seconds(one: RepeatSummary, otherwise: float) -> float:
 def _series_of(record: Record) -> RepeatSeries:
     windows = job_windows(record).each
     ends = [max(rank.ends[index] for rank in record.ranks) for index in range(len(windows))]
-    if not all(0 <= end < _MOST_SECONDS for end in ends):  # no clock, or somebody's edit
+    if not all(0 <= end < _MOST_SECONDS for end in ends):  # no clock, or an edited record
         ends = list(accumulate(seconds for seconds, _ in windows))
     first = min(record.ranks, key=lambda rank: rank.rank)
     return RepeatSeries(

@@ -1,4 +1,4 @@
-"""Prometheus: gauges in a text file for the collector of a node exporter."""
+"""Prometheus: gauges in a text file for the node exporter's textfile collector."""
 
 import re
 from pathlib import Path
@@ -10,47 +10,48 @@ from results.run import Run
 from results.store import write_text
 
 _PLAIN = {
-    "images_per_second": "Images trained or read a second by the whole job",
-    "bytes_per_second": "Bytes moved a second by the whole job",
-    "rate_low": "Lower end of the rate's 95 % interval",
-    "rate_high": "Upper end of the rate's 95 % interval",
-    "repeats": "Repeats in fresh processes behind the rate",
-    "windows": "Windows behind the rate",
-    "assumed_scatter": "Standard deviation between processes that the intervals of n = 1 assume",
+    "images_per_second": "Images per second, trained or read by the whole job",
+    "bytes_per_second": "Bytes per second, moved by the whole job",
+    "rate_low": "Lower end of the throughput's 95 % CI",
+    "rate_high": "Upper end of the throughput's 95 % CI",
+    "repeats": "Repeats in separate processes that the throughput is from",
+    "windows": "Windows that the throughput is from",
+    "assumed_scatter": "Assumed run-to-run standard deviation of CIs with n = 1",
     "validation_accuracy": "Mean accuracy of the last validations",
-    "elapsed_seconds": "Seconds that all repeats of the point took",
-    "peak_memory_bytes": "Memory of the rank that used most",
+    "elapsed_seconds": "Duration of all repeats of the point, in seconds",
+    "peak_memory_bytes": "Largest memory use of a rank, in bytes",
 }
-# A gauge stands alone, without the columns beside it.
+# A gauge's name must be clear alone, without neighboring columns.
 _ENDS = {"low": "rate_low", "high": "rate_high"}
 _BASED = {
-    "speedup": "Rate over that of a base: device, host, worker or baseline",
-    "efficiency": "Speed-up over what the base would reach on as many devices",
-    "efficiency_low": "Lower end of the efficiency's 95 % interval",
-    "efficiency_high": "Upper end of the efficiency's 95 % interval",
+    "speedup": "Throughput relative to a baseline: device, host, worker or baseline",
+    "efficiency": "Speed-up relative to ideal scaling of the baseline",
+    "efficiency_low": "Lower end of the efficiency's 95 % CI",
+    "efficiency_high": "Upper end of the efficiency's 95 % CI",
 }
 # efficiency_host_low is the gauge efficiency_low of the base host.
 _FIGURE = re.compile(r"(speedup|efficiency)_([a-z]+?)(_low|_high)?")
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Writes RUN.prom; its path."""
+    """Write RUN.prom; return its path."""
     path = folder / f"{run.name}.prom"
     write_text(path, text(run))
     return [path]
 
 
 def text(run: Run) -> str:
-    """The gauges of a run; what a point does not have is left out."""
+    """Return the gauges of a run; values that a point does not have are omitted."""
     registry = CollectorRegistry()
     points = export_points(run)
     common = ("run", "point", "standing", *(points[0].labels if points else ()))
     gauges = {
-        name: Gauge(f"mxscale_{name}", told, (*common, *base), registry=registry)
+        name: Gauge(f"mxscale_{name}", title, (*common, *base), registry=registry)
         for base, texts in (((), _PLAIN), (("base",), _BASED))
-        for name, told in texts.items()
+        for name, title in texts.items()
     }
-    ok = Gauge("mxscale_point_ok", "1 where the point has a rate", common, registry=registry)
+    ok = Gauge("mxscale_point_ok", "1 if the point has a result"
+, common, registry=registry)
     missing = Gauge(
         "mxscale_points_missing", "Points not measured yet", ("run",), registry=registry
     )

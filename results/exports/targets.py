@@ -1,4 +1,4 @@
-"""Export targets: what a run can be written as, and the module that writes each."""
+"""Export targets: output formats of a run, and the module that writes each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
+
 from bench.trial import chosen
 from results.errors import StoreError
 
@@ -22,34 +23,32 @@ _OWN_PACKAGES = ("bench", "im2rec_tools", "results")
 
 
 def target_names(text: str) -> list[str]:
-    """The targets of 'badge,junit' or 'all'; SpecError for a name that is none."""
+    """Parse 'badge,junit' or 'all' to target names; raise SpecError for an unknown name."""
     if text == "all":
         return list(TARGETS)
     names = [name for name in text.split(",") if name]
     if not names or set(names) - set(TARGETS):
-        raise SpecError(
-            f"target: expected some of {', '.join(TARGETS)}, or all, got {quoted(text)}"
-        )
+        expected = f"one or more of {', '.join(TARGETS)}, or all"
+        raise SpecError(error_line("target", expected=expected, got=quoted(text)))
     return list(dict.fromkeys(names))
 
 
 def load_exporter(target: str) -> Exporter:
-    """What writes the target; SpecError that says what to install where its library is missing."""
+    """Return the target's writer; raise SpecError if its library is missing."""
     try:
         module = importlib.import_module(f"results.exports.{target}")
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] in _OWN_PACKAGES:
             raise
-        raise SpecError(
-            f"{target}: needs the Python package {error.name}, which is not installed; "
-            f"'make exports' adds what exports need"
-        ) from error
+        problem = f"the Python package {error.name} is not installed"
+        fix = "Install it with 'make exports'"
+        raise SpecError(error_line(target, problem=problem, fix=fix)) from error
     write: Exporter = module.write
     return write
 
 
 def export(run: Run, exporters: dict[str, Exporter], folder: Path) -> dict[str, list[Path]]:
-    """Write each target into the folder; the paths by target. Raises StoreError."""
+    """Write each target to the folder; return the paths by target. Raises StoreError."""
     written = {}
     for name, write in exporters.items():
         try:
@@ -57,11 +56,12 @@ def export(run: Run, exporters: dict[str, Exporter], folder: Path) -> dict[str, 
             written[name] = write(run, folder)
         except OSError as error:
             at = error.filename or folder
-            raise StoreError(f"{at}: cannot be written ({error.strerror or error})") from error
+            problem = f"cannot be written ({error.strerror or error})"
+            raise StoreError(error_line(at, problem=problem)) from error
     return written
 
 
 def with_points(run: Run, words: str) -> Run:
-    """The run with the points of these words alone."""
+    """Return the run with only the points that these words select."""
     keys = {trial.key for trial in chosen([row.trial for row in run.rows], words)}
     return replace(run, rows=[row for row in run.rows if row.trial.key in keys], missing=())

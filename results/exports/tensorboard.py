@@ -1,4 +1,4 @@
-"""TensorBoard scalars: rate and efficiency by devices, windows and losses."""
+"""TensorBoard scalars: throughput and efficiency by devices, window times, losses."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +19,7 @@ from results.exports.point import (
 from results.repeat import RepeatSummary
 from results.run import Run
 
-# Of what is shown against devices; the rest of a point's figures are no curves.
+# Values drawn as curves over the number of devices.
 _CURVES = ("images_per_second", "low", "high")
 _SUFFIX = ".mxscale"
 # (tag, step, value, seconds since 1970)
@@ -27,7 +27,7 @@ Scalar = tuple[str, int, float, float]
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Writes tensorboard/RUN/ with an event file a series; the folder that TensorBoard is given."""
+    """Write tensorboard/RUN/, one event file per series; return the log folder."""
     home = folder / "tensorboard" / run.name
     for old in home.rglob(f"*{_SUFFIX}"):
         old.unlink()
@@ -37,26 +37,27 @@ def write(run: Run, folder: Path) -> list[Path]:
     known = series(run.folder)
     for point in good:
         for one in point.row.repeats:
-            place = home / file_name(_said(point.name, point.standing))
+            place = home / file_name(_curve_name(point.name, point.standing))
             found = repeat_series(known, one)
             _save(place / f"repeat_{one.identity.repeat + 1}", _windows(one, found))
     return [home] if good else []
 
 
-def _said(name: str, standing: str) -> str:
-    """The name of a curve; one that was not simply measured bears why."""
+def _curve_name(name: str, standing: str) -> str:
+    """Return the name of a curve, with the point's caveats in front."""
     return name if standing == "measured" else f"{standing.upper()} {name}"
 
 
 def _lines(points: Iterable[ExportPoint]) -> dict[str, list[ExportPoint]]:
-    """The points that are one curve over devices, by its name.
+    """Return the points of each curve over devices, by curve name.
 
-    A second point of as many devices has a curve of its own.
+    A second point with the same number of devices gets a curve of its own.
     """
     found: dict[str, list[ExportPoint]] = {}
     for point in points:
         parts = (point.labels[name] for name in ("network", "mode", "kvstore", "dtype"))
-        name = _said(f"scaling {' '.join(parts)}", point.standing)
+        name = _curve_name(f"scaling
+ {' '.join(parts)}", point.standing)
         members = found.setdefault(name, [])
         if any(one.row.trial.layout.devices == point.row.trial.layout.devices for one in members):
             members = found.setdefault(f"{name} {point.row.trial.key}", [])

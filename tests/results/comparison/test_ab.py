@@ -99,11 +99,11 @@ def of(log_ratio: float, half: float) -> str:
 
 
 def test_the_sentence_says_faster_slower_or_what_would_have_been_found() -> None:
-    assert of(math.log(1.048), 0.0165) == "B is 4.8 % faster than A (95 % 3.1 .. 6.5 %)"
-    assert of(-math.log(1.048), 0.0165) == "B is 4.6 % slower than A (95 % 3.0 .. 6.1 %)"
+    assert of(math.log(1.048), 0.0165) == "B is 4.8 % faster than A (95 % CI 3.1 to 6.5 %)"
+    assert of(-math.log(1.048), 0.0165) == "B is 4.6 % slower than A (95 % CI 3.0 to 6.1 %)"
     assert of(0.001, 0.002) == (
-        "no difference seen (B against A: 95 % -0.1 .. 0.3 %); one of 1.4 % would have been found "
-        "in 9 of 10 such measurements"
+        "no significant difference (B vs A: 95 % CI -0.1 to 0.3 %); "
+        "minimum detectable effect 1.4 % at 90 % power"
     )
 
 
@@ -181,15 +181,15 @@ def test_a_rehearsed_difference_is_told_and_an_interrupted_comparison_goes_on(
     assert less.returncode == 0, less.stderr
     first, second, third, *_ = less.stdout.splitlines()
     assert first == "A: tiny local x1; B: fake_seconds=0.45"
-    assert second.startswith("2 blocks of A B B A find a difference of ")
-    assert second.endswith("scatter by 1.5 %, which is assumed: nothing is measured yet")
-    assert third.endswith(" %, as in the first one, which alone says little")
+    assert second.startswith("2 blocks of A B B A: minimum detectable effect ")
+    assert second.endswith("standard deviation of 1.5 % (assumed: no runs yet)")
+    assert third.endswith(" % (measured in 1 block only, so uncertain)")
     more = fab("bench.ab", *words, "", "fake_seconds=0.45", "--blocks", "5")
     assert more.returncode == 0, more.stderr
     assert more.stderr.count("images/s") == 12
     lines = more.stdout.splitlines()
-    assert "as in the 2 measured" in lines[1]
-    assert any(line.startswith("B is 1") and " % faster than A (95 % " in line for line in lines)
+    assert "(measured in 2 blocks)" in lines[1]
+    assert any(line.startswith("B is 1") and " % faster than A (95 % CI " in line for line in lines)
     assert "SIMULATED" in more.stdout
     text = (tmp_path / "r" / "report" / "ab.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
@@ -206,5 +206,6 @@ def test_a_setting_that_fails_gives_no_number_and_ends_after_the_first_block(
     words = ["--sweep", sweep_file(tmp_path, SWEEP), "--point", "x1", "--run", f"{tmp_path}/r"]
     done = fab("bench.ab", *words, "", "fake_faults=worker:raise@1")
     assert done.returncode == 5
-    assert "2 of 4 runs have no number, the first: tiny local x1: failed: " in done.stderr
+    assert "2 of 4 runs have no result; the first: tiny
+ local x1: failed: " in done.stderr
     assert "faster" not in done.stdout

@@ -35,19 +35,19 @@ def test_a_baseline_outlives_its_run(runs: Path, tmp_path: Path) -> None:
         "environment.json",
         "baseline.json",
     }
-    assert describe("main", folder).startswith("main: run one, kept 20")
-    assert describe("main", folder).endswith(", 1 of 1 points with a number")
+    assert describe("main", folder).startswith("main: run one, saved 20")
+    assert describe("main", folder).endswith(", 1 of 1 points with a result")
 
 
 def test_a_baseline_is_replaced_only_after_it_is_removed(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "baselines"
     save("main", load(runs / "one"), folder)
-    with pytest.raises(StoreError, match="is there already; 'fab report"):
+    with pytest.raises(StoreError, match="main: already exists. Remove it first with 'fab report"):
         save("main", load(runs / "two"), folder)
     remove("main", folder)
     assert names(folder) == []
     assert list(folder.iterdir()) == []
-    with pytest.raises(StoreError, match=r"'main'\. Known: none is kept yet"):
+    with pytest.raises(StoreError, match=r"'main'\. Known: none saved yet"):
         remove("main", folder)
 
 
@@ -70,7 +70,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(runs: Path, tmp_path: Path)
 def test_a_name_of_a_run_and_a_baseline_has_to_say_which(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "baselines"
     save("one", load(runs / "two"), folder)
-    with pytest.raises(StoreError, match="is a run and a baseline: write run:one or baseline:one"):
+    with pytest.raises(StoreError, match="the name of a run and a baseline. Give run:one or base"):
         open_run("one", runs, folder)
     assert open_run("run:one", runs, folder).folder == runs / "one"
     assert open_run("baseline:one", runs, folder).folder == folder / "one"
@@ -86,7 +86,7 @@ def test_an_unknown_name_is_told_with_those_there_are(runs: Path, tmp_path: Path
         open_run("tow", runs, folder)
     assert str(caught.value) == (
         "unknown run, baseline or reference 'tow'; did you mean 'two'? Known: one, two, main, "
-        "tutorial, upstream-readme; or give a path"
+        "tutorial, upstream-readme, or a path"
     )
     for name in ("baseline:one", "run:main", "reference:one", "run:../runs/one", "baseline:"):
         with pytest.raises(StoreError, match="unknown"):
@@ -98,4 +98,5 @@ def test_a_damaged_baseline_is_listed_with_its_reason(runs: Path, tmp_path: Path
     save("main", load(runs / "one"), folder)
     (folder / "main" / "records.jsonl").write_text('{"schema": 99}\n')
     assert names(folder) == ["main"]
-    assert describe("main", folder).startswith("main: cannot be read: ")
+    assert describe("main", folder).startswith("main: unreadable: ")
+

@@ -126,7 +126,7 @@ def test_a_single_figure_is_undecided_and_says_why() -> None:
     found = compare(run("a", record([[1.0, 1.0]])), run("b", *quiet(2.0)))
     (change,) = found.changes
     assert (change.verdict, change.detectable, change.ratio.low) == ("undecided", None, None)
-    assert change.why == "a single figure in A, whose spread is not known"
+    assert change.why == "single figure in A: variance unknown"
 
 
 def test_points_without_a_number_are_lost_or_new() -> None:
@@ -155,9 +155,9 @@ def test_points_in_which_a_loss_would_not_be_seen_are_told() -> None:
 
 def test_runs_without_a_point_in_common_are_refused() -> None:
     a, b = run("a", *quiet()), run("b", *quiet(lr=0.5))
-    with pytest.raises(StoreError, match="no point of a is in b with the same settings"):
+    with pytest.raises(StoreError, match="a, b: expected a point with the same settings in both"):
         compare(a, b)
-    with pytest.raises(StoreError, match=r"with the same network, mode and number of devices$"):
+    with pytest.raises(StoreError, match=r"same network, mode and number of devices in both runs"):
         compare(a, run("c", *quiet(devices=2)), same_size)
     (change,) = compare(a, b, same_size).changes
     assert change.settings == ("lr (0.01 / 0.5)",)
@@ -257,8 +257,9 @@ def test_half_the_speed_is_a_regression() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "why"),
     [
-        (ran(0.01), ran(0.02), "A was measured once, for 0.07 s; take more windows or repeats; B"),
-        (ran(1.0), ran(2.0, OTHERS), "others"),
+        (ran(0.01), ran(0.02), "A: n = 1, measured for 0.07 s; run more windows or repeats; B: "),
+        (ran(1.0), ran(2.0, OTHERS), "B: n = 1, measured with interference"),
+
     ],
 )
 def test_a_process_measured_briefly_or_disturbed_decides_nothing(

@@ -64,18 +64,18 @@ def test_what_one_run_does_not_tell_is_listed_and_forbids_nothing() -> None:
     found = between(quiet(), quiet(), a=MACHINE)
     assert set(found) == {"processor", "cores", "memory (GiB)", "MXNet", "Python"}
     assert not any(one.matters for one in found.values())
-    assert str(found["cores"]) == "cores (4 / not told)"
+    assert str(found["cores"]) == "cores (4 / not recorded)"
 
 
 def test_data_emulation_and_who_measured_matter() -> None:
     assert between(changed(data_manifest="1"), changed(data_manifest="2"))["data"].matters
-    assert str(between(quiet(), changed(emulated=True))["devices are"]).endswith(
-        "(real / emulated)"
-    )
+    found = between(quiet(), changed(emulated=True))["devices"]
+    assert str(found) == "devices (real / oversubscribed)"
     found = between(quiet(), changed(source="published: a paper"))["measured by"]
     assert (found.a, found.b, found.matters) == ("mxscale", "published: a paper", True)
     scripted = between(quiet(), quiet(engine="fake"))["measured by"]
-    assert (scripted.b, scripted.matters) == ("the fake engine, scripted", True)
+    assert (scripted.b, scripted.matters) == ("the simulated engine", True)
+
 
 
 def test_variables_instructions_and_the_build_matter() -> None:

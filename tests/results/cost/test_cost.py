@@ -83,13 +83,13 @@ def test_repeats_count_alike_and_give_the_interval() -> None:
     [
         ({"a": span(400.0), "b": span(VIRTUAL)}, f"{VIRTUAL} (b)"),
         ({"a": span(VIRTUAL), "b": span(VIRTUAL, machine="n")}, VIRTUAL),
-        ({"a": span(400.0)}, "measured too briefly to count joules (b)"),
-        ({}, "measured too briefly to count joules"),
-        ({host: span(2.0, 1.0) for host in "ab"}, "1.0 s are too few to tell joules"),
-        ({host: span(0.0) for host in "ab"}, "its counter of joules stood still"),
+        ({"a": span(400.0)}, "measured too briefly to read energy counters (b)"),
+        ({}, "measured too briefly to read energy counters"),
+        ({host: span(2.0, 1.0) for host in "ab"}, "measured for 1.0 s, too briefly to read energy counters"),
+        ({host: span(0.0) for host in "ab"}, "the energy counter did not advance"),
         (
             {host: [{"at": at, "machine": host} for at in (1.0, 9.0)] for host in "ab"},
-            "joules were not counted when it was measured",
+            "energy was not recorded by the version that measured this point",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_points_on_gpus_need_the_joules_of_gpus() -> None:
 
 def test_a_rehearsal_has_no_joules_and_says_nothing_of_them() -> None:
     rows, found = of(point(400.0, engine="fake"))
-    assert found.of(rows[0]).why == {"J": "a rehearsal does not train"}
+    assert found.of(rows[0]).why == {"J": "a simulation does not train"}
     assert cost_remarks(rows, found) == []
 
 
@@ -147,7 +147,7 @@ def test_columns_stand_only_where_a_point_knows_a_value(tmp_path: Path) -> None:
     assert float(told[0][0]) == pytest.approx(0.2)
     assert float(told[0][1]) == pytest.approx(14400)
     assert told[0][2] == ""
-    assert told[1] == ("", "", f"images/J: {VIRTUAL}; images/USD: no price in prices.toml fits x")
+    assert told[1] == ("", "", f"images/J: {VIRTUAL}; images/USD: prices.toml: no price matches x")
     assert told[2] == ("", "", "")
 
 
@@ -161,7 +161,7 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
     assert "images/USD: from the hourly price of the point's hosts in prices.toml." in text
     names = "alexnet local x2, alexnet local x4, alexnet local x8 and 1 more"
     assert text.count(f"images/J not available for {names}: {VIRTUAL}.") == 1
-    assert text.count(f"images/USD not available for {names}: no price in prices.toml fits x.") == 1
+    assert text.count(f"images/USD not available for {names}: prices.toml: no price matches x.") == 1
 
 
 def test_one_line_says_why_nothing_is_known() -> None:
@@ -195,13 +195,13 @@ def test_figures_of_others_have_no_joules_and_without_hosts_no_price(tmp_path: P
     rows, found = of(others, prices=prices)
     assert found.of(rows[0]).why == {
         "J": "not measured by mxscale",
-        "USD": "its hosts are not known",
+        "USD": "hosts unknown",
     }
 
 
 def test_what_moves_bytes_has_no_images_for_anything() -> None:
     rows, found = of(point(400.0, mode="bandwidth", kvstore="dist_sync"))
-    assert found.of(rows[0]).why == {"J": "what it moves are no images"}
+    assert found.of(rows[0]).why == {"J": "a bandwidth point trains no images"}
 
 
 def test_an_old_record_is_read_and_has_its_reason() -> None:
@@ -209,7 +209,7 @@ def test_an_old_record_is_read_and_has_its_reason() -> None:
     read = parse(emit(old))
     assert read == old
     rows, found = of(read)
-    assert found.of(rows[0]).why == {"J": "joules were not counted when it was measured"}
+    assert found.of(rows[0]).why == {"J": "energy was not recorded by the version that measured this point"}
 
 
 @pytest.mark.program
@@ -223,4 +223,4 @@ def test_a_report_with_prices_has_their_column_in_each_file(tmp_path: Path) -> N
     assert "prices.example.toml" in (tmp_path / "run" / "report" / "report.md").read_text()
     bad = fab("report.show", "--run", f"{tmp_path}/run", "--prices", "nowhere.toml")
     assert bad.returncode == 2
-    assert bad.stderr == "error: nowhere.toml: cannot be read: No such file or directory\n"
+    assert bad.stderr == "error: nowhere.toml: cannot be read (No such file or directory)\n"

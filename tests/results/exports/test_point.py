@@ -73,7 +73,7 @@ def test_bytes_are_not_called_images(tmp_path: Path) -> None:
 def test_a_repeat_without_its_series_is_one_line(tmp_path: Path) -> None:
     (point,) = export_points(run_of(tmp_path, [repeat([[1, 1.0, 2.0]])]))
     (one,) = point.row.repeats
-    with pytest.raises(StoreError, match="its record is damaged; measure this point again"):
+    with pytest.raises(StoreError, match="the record is damaged. Rerun the sweep"):
         repeat_series({}, one)
 
 
@@ -123,7 +123,7 @@ def test_a_missing_library_is_one_line_that_says_what_to_type(
     monkeypatch.setitem(sys.modules, package, None)
     code, text = refusal(TASK, target)
     assert code == 2
-    assert f"{target}: needs the Python package {package}" in text
+    assert f"{target}: the Python package {package} is not installed" in text
     assert "'make exports'" in text
 
 
