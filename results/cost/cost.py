@@ -111,7 +111,7 @@ def _per_money(
         hardware = hardware_of(environment, host)
         per_hour = prices.per_hour(hardware)
         if per_hour is None:
-            return f"{prices.name}: no price matches {hardware.described}"
+            return f"no price in {prices.name} matches {hardware.described}"
 
         total += per_hour
     return rate.ratio.times(3600 / total) if hosts else _NO_HOSTS

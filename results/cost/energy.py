@@ -11,7 +11,7 @@ from results.repeat import RepeatSummary
 # every second and query GPUs every 5 s.
 SOURCES = {"gpu": "GPUs (nvidia-smi)", "rapl": "processors and memory (RAPL)"}
 _LEAST_SECONDS = {"gpu": 10.0, "rapl": 1.5}
-_OLD = "energy was not recorded by the version that measured this point"
+_OLD = "measured by a version that recorded no energy"
 _ODD = "the recorded energy is damaged"
 _FOREIGN = "not measured by mxscale"
 _REHEARSED = "a simulation does not train"

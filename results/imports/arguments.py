@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bench.errors import SpecError, is_whole
+from bench.errors import SpecError, error_line, is_whole
 from results.imports.lines import Line
 
-# Stores of jobs in which each process has one device.
+# kvstores of jobs with one device per process.
 HOROVOD = "horovod"
 BYTEPS = "byteps"
 # Python 2 writes u'' for text.
@@ -19,16 +19,16 @@ _ARGUMENT = re.compile(
 _NAMESPACE = "Namespace("
 # Pixels or classes.
 _MOST = 1_000_000
-# The part of a thousand ranks' lines that others may have written into.
+# Largest share of Namespace lines that may be torn by interleaved output.
 _TORN = 0.05
-# The images of data sets that arguments name, unless they say a size too.
+# Image shape and classes of named data sets, unless the arguments give a size.
 _DATASETS = {
     "cifar10": ((3, 32, 32), 10),
     "cifar100": ((3, 32, 32), 100),
     "mnist": ((1, 28, 28), 10),
 }
 _NODE = re.compile(r"\bNode\[(\d{1,9})\]|\bRank\[(\d{1,9})\]", re.ASCII)
-# How the names of a number format end, in the order in which they are looked for.
+# Suffixes of names of data types, in search order.
 _DTYPES = {
     "bfloat16": ("bfloat16", "bf16"),
     "float16": ("float16", "fp16", "half", "16"),
@@ -45,23 +45,23 @@ _NOT_SIXTEEN = re.compile(
     r"|\bno[-_](?:fp16|amp)\b",
     re.IGNORECASE,
 )
-# In a command line that the log repeats.
+# In a command line printed in the log.
 _OPTION = re.compile(
     r"--dtype[= ]['\"]?(?P<dtype>\w{1,64})|--(?:use_)?fp16(?:[= ](?:True|true|1))?(?=[\s'\",\\]|$)"
 )
-# A command of MXNet's or GluonCV's own scripts that the log repeats, and what starts the job.
+# A command of MXNet's or GluonCV's scripts printed in the log, and its launcher.
 _COMMAND = re.compile(r"\btrain_(?:imagenet|cifar10|mnist)\.py\s(.{1,4096})")
 _OF_COMMAND = re.compile(
     r"--([a-z][a-z-]{1,32})[= ]\s{0,8}['\"]?([\w.,/~][\w.,/~:-]{0,255})", re.ASCII
 )
 _LAUNCH = re.compile(r"\blaunch\.py\s.{0,512}?(?:-n|--num-workers)[= ]\s{0,8}(\d{1,6})\s", re.ASCII)
-# Upstream's networks that have a depth, which is asked for if it is not printed; the others print a
-# --num-layers that they do not use.
+# Upstream's networks with a depth, required if not printed; the others print a --num-layers that
+# they do not use.
 _LAYERED = {"resnet", "resnet-v1", "resnext", "vgg"}
 
 
 class Arguments:
-    """What the scripts of a log print of their arguments, rank by rank."""
+    """Arguments that a log's scripts print, rank by rank."""
 
     def __init__(self) -> None:
         self._lines: list[dict[str, str]] = []
@@ -72,7 +72,7 @@ class Arguments:
         self._sixteen = 0
 
     def read(self, line: Line) -> None:
-        """Take what a line says of arguments, if it does."""
+        """Collect the arguments in a line, if it has any."""
         if _NAMESPACE in line.text:
             values = _ARGUMENT.findall(line.text)
             found = {name: value.strip("'\" ") for name, value in values}
@@ -81,8 +81,11 @@ class Arguments:
             frames = max(_size(found.get(name, "")) for name in ("new_length", "num_segments"))
             if frames > 1:
                 raise SpecError(
-                    f"line {line.number}: expected speeds of images, got those of clips of "
-                    f"{frames} frames"
+                    error_line(
+                        f"line {line.number}",
+                        expected="throughput in images",
+                        got=f"clips of {frames} frames",
+                    )
                 )
             node = _NODE.search(line.text)
             self._ranks.add((node[1] or node[2]) if node else line.worker)
@@ -102,12 +105,12 @@ class Arguments:
             if launch := _LAUNCH.search(text):
                 self._launched.add(int(launch[1]))
 
-    def said(self) -> dict[str, Any]:
-        """What the arguments come to, which is the same for all ranks; SpecError if it is not."""
-        found = _alike([dict(_said(one)) for one in self._lines])
+    def stated(self) -> dict[str, Any]:
+        """Return the point's settings from the arguments; SpecError if ranks differ."""
+        found = _alike([dict(_stated(one)) for one in self._lines])
         if not self._lines and len(self._commands) == 1:
             (values,) = self._commands.values()
-            found = dict(_said(values))
+            found = dict(_stated(values))
             if len(self._launched) == 1 and found.get("kvstore", "").startswith("dist"):
                 (found["workers"],) = self._launched
         if "dtype" not in found and len(self._options) == 1:
@@ -120,28 +123,38 @@ class Arguments:
         return found
 
     def integer(self, name: str) -> int:
-        """A whole number among the arguments of the first rank; 0 if it has none."""
+        """Return a whole number from the first rank's arguments; 0 if missing."""
         text = self._lines[0].get(name, "") if self._lines else ""
         return int(text) if is_whole(text) else 0
 
 
-def _alike(said: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What all lines of a job say; SpecError if more of them differ than can be torn."""
+def _alike(stated: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the common settings of all lines; SpecError if too many differ to be torn lines."""
     found = {}
-    for name in dict.fromkeys(name for one in said for name in one):
-        counts = Counter(one[name] for one in said if name in one)
+    for name in dict.fromkeys(name for one in stated for name in one):
+        counts = Counter(one[name] for one in stated if name in one)
         (value, times), *others = counts.most_common()
-        if others and len(said) - times > _TORN * len(said):
+        if others and len(stated) - times > _TORN * len(stated):
             raise SpecError(
-                f"its Namespace(...) lines differ in {name.replace('_', ' ')}: {value} and "
-                f"{others[0][0]}. Cut the log into one file per job"
+                error_line(
+                    "Namespace(...) lines",
+                    expected=f"one {name.replace('_', ' ')}",
+                    got=f"{_plain(value)} and {_plain(others[0][0])}",
+                    fix="Cut the log into one file per job",
+                )
             )
         found[name] = value
     return found
 
 
-def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
-    """What the arguments of upstream's scripts, GluonCV's and their kin come to."""
+def _plain(value: object) -> str:
+    """Return a setting as text: an image shape as '3,224,224'."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _stated(arguments: dict[str, str])
+ -> Iterator[tuple[str, object]]:
+    """Yield the settings in the arguments of upstream's, GluonCV's and similar scripts."""
     store = arguments.get("kv_store") or arguments.get("kvstore") or ""
     if arguments.get("horovod") == "True":
         store = HOROVOD
@@ -156,7 +169,7 @@ def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
         yield "batch_per_device" if gluon else "worker_batch", int(text)
     if dtype := _dtype(arguments):
         yield "dtype", dtype
-    if store != HOROVOD:  # there each rank has one of those that are listed
+    if store != HOROVOD:  # with Horovod, each rank uses one of the listed devices
         yield from _devices(arguments)
     elif arguments.get("num_gpus") == "0":
         yield "device", "cpu"
@@ -170,7 +183,7 @@ def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
 
 
 def _work(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
-    """What else decides how much there is to compute and to send."""
+    """Yield image shape, classes and gradient compression."""
     shape = [_size(one.strip()) for one in arguments.get("image_shape", "").split(",")]
     side = _size(arguments.get("input_size") or arguments.get("data_shape") or "")
     high, wide = _size(arguments.get("image_h", "")), _size(arguments.get("image_w", ""))
@@ -191,7 +204,7 @@ def _work(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
 
 
 def _size(text: str) -> int:
-    """A whole number that can be one of pixels or classes; 0 for anything else."""
+    """Parse a whole number of pixels or classes; return 0 for any other text."""
     return int(text) if is_whole(text) and int(text) <= _MOST else 0
 
 
@@ -215,12 +228,12 @@ def _dtype(arguments: dict[str, str]) -> str:
         return text
     if not any(arguments.get(name) == "True" for name in _SWITCHES):
         return ""
-    # On CPUs, MXNet's mixed precision is of bfloat16.
+    # On CPUs, MXNet's mixed precision uses bfloat16.
     return "bfloat16" if arguments.get("num_gpus") == "0" else "float16"
 
 
 def _devices(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
-    """Of one worker."""
+    """Yield the device kind, and the number of devices of one worker."""
     count = next((arguments[name] for name in ("num_gpus", "ctx_num") if name in arguments), "")
     if is_whole(count):
         yield "device", "gpu" if int(count) else "cpu"

@@ -1,14 +1,15 @@
-"""The formats that are read, and which of them a file is in."""
+"""Supported log formats, and detection of a file's format."""
 
 import re
 from pathlib import Path
 
-from bench.errors import SpecError, quoted, unknown
+from bench.errors import SpecError, error_line, quoted, unknown
+
 from results.imports import horovod, mlperf, mxnet, tf_cnn, tf_inception
 from results.imports.lines import lines
 from results.imports.log import Format, Log
 
-# What prints speeds comes before MLPerf's events, which such a log may have as well.
+# Formats with throughput lines come before MLPerf's events, which such logs may also have.
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
@@ -20,9 +21,9 @@ FORMATS: dict[str, Format] = {
         mlperf.FORMAT,
     )
 }
-# In which a log shows what it is, if it is none that is read.
+# Lines searched for the name of an unsupported format.
 _MOST_LINES = 5000
-# Logs that many people have and that no format here is of.
+# Common formats that mxscale cannot import.
 _OTHERS = {
     "MLPerf v0.5": re.compile(r":::MLPv0\.\d"),
     "a Speedometer without epochs (MXNet for R)": re.compile(r"^\s*Batch \[\d+\] Speed: "),
@@ -48,9 +49,9 @@ _OTHERS = {
 
 
 def read_log(path: Path, name: str = "auto") -> tuple[Format, Log]:
-    """The format of a log, found by lines that only one has, and what the log says.
+    """Detect the format of a log by its lines and read it; `name` forces a format.
 
-    Raises SpecError if it has no line with a speed or contradicts itself.
+    Raises SpecError if the log has no throughput or contradicts itself.
     """
     if name not in {"auto", *FORMATS}:
         raise unknown("format (--format)", name, ["auto", *FORMATS])
@@ -65,13 +66,15 @@ def read_log(path: Path, name: str = "auto") -> tuple[Format, Log]:
         if log.stretches:
             return format_, log
     count = len(log.spoilt)
-    have = f"; {count} line{'s have' if count > 1 else ' has'} none that can be used"
-    spoilt = have if count else ""
-    raise SpecError(f"{path}: expected lines with a speed ({format_.title}){spoilt}, got none")
+    unusable = f"{count} line{'s have' if count > 1 else ' has'} an unusable value"
+    expected = f"lines with a throughput ({format_.title})"
+    raise SpecError(
+        error_line(path, expected=expected, got="none", problem=unusable if count else "")
+    )
 
 
 def _found(path: Path) -> list[Format]:
-    """The formats that the file has lines of: the first that prints speeds, then MLPerf's."""
+    """Return the formats found in the file: the first with throughput, then MLPerf's."""
     first, other, events = "", "", False
     for line in lines(path):
         first = first or line.text.strip()
@@ -85,8 +88,10 @@ def _found(path: Path) -> list[Format]:
     if events:
         return [mlperf.FORMAT]
     if not first:
-        raise SpecError(f"{path}: expected a log, the file is empty")
-    known = f"expected a line with a speed in one of the formats {', '.join(FORMATS)}"
+        raise SpecError(error_line(path, expected="a log", got="an empty file"))
+    known = f"a line with a throughput in one of the formats {', '.join(FORMATS)}"
     if other:
-        raise SpecError(f"{path}: {known}; got what looks like a log of {other}, which is not read")
-    raise SpecError(f"{path}: {known}, found none; the first line is {quoted(first)}")
+        got = f"a log that looks like {other}, which mxscale cannot import"
+        raise SpecError(error_line(path, expected=known, got=got))
+    problem = f"the first line is {quoted(first)}"
+    raise SpecError(error_line(path, expected=known, got="none", problem=problem))

@@ -8,11 +8,11 @@ from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.lines import Line
 from results.imports.log import Format, Log, number, printed_rate, rounding
 
-# What the benchmark times at once, unless it is told otherwise; its output does not say.
+# The benchmark's default number of batches per iteration; its output does not contain it.
 _BATCHES = 10
 _ITERATION = re.compile(r"Iter #(\d{1,12}): ([-+.\w]{1,64}) img/sec per (GPU|CPU)", re.ASCII)
 _SYNTHETIC_BEGUN = re.compile(r"Iter #\d{1,12}", re.ASCII)
-_SAID = {
+_STATED = {
     "network": re.compile(r"^Model: (\S{1,256})"),
     "batch_per_device": re.compile(r"^Batch size: (\d{1,12})\s*$", re.ASCII),
     "devices": re.compile(r"^Number of [GC]PUs?: (\d{1,12})", re.ASCII),
@@ -21,24 +21,25 @@ _TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\): ([-+.\w]{1,64})",
 
 
 def read_synthetic(lines: Iterable[Line]) -> Log:
-    """What such output says; a speed is rank 0's, of its one device."""
+    """Read the benchmark's output; the throughput is that of rank 0's one device."""
     log = Log()
     for line in log.over(lines):
         found = _ITERATION.search(line.text)
         if found:
-            log.said["device"] = found[3].lower()
+            log.stated["device"] = found[3].lower()
             log.take(printed_rate(line, (int(found[1]),), found[2], _BATCHES))
         elif _SYNTHETIC_BEGUN.search(line.text):
             log.spoilt.append(line.number)
         elif total := _TOTAL.search(line.text):
-            log.said["devices"] = int(total[1])
+            log.stated["devices"] = int(total[1])
             log.total = number(total[2])
         else:
-            for name, pattern in _SAID.items():
-                if said := pattern.match(line.text):
-                    log.said[name] = said[1] if name == "network" else int(said[1])
+            for name, pattern in _STATED.items():
+                if found := pattern.match(line.text):
+                    log.stated[name] = found[1] if name == "network" else int(found[1])
+
             if "byteps" in line.text.lower():  # its benchmark prints the same lines
-                log.said["kvstore"] = BYTEPS
+                log.stated["kvstore"] = BYTEPS
     return log.whole()
 
 
@@ -64,7 +65,7 @@ _FINISHED = re.compile(r"\bFinished in ([.\d]{1,64})", re.ASCII)
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """What such a log says; a speed is of the whole job. Rows before a header are another's."""
+    """Read such a log; throughput is of the whole job. Rows before a header are ignored."""
     log = Log()
     rows: list[tuple[int, float]] = []
     rounded = 0.0
@@ -80,19 +81,19 @@ def read(lines: Iterable[Line]) -> Log:
         elif _BEGUN.match(line.text):
             log.spoilt.append(line.number)
         elif finished := _FINISHED.search(line.text):
-            log.said["elapsed_seconds"] = number(finished[1])
-            log.said["epochs"] = epochs = _epochs(rows)
+            log.stated["elapsed_seconds"] = number(finished[1])
+            log.stated["epochs"] = epochs = _epochs(rows)
             if epochs:
                 step, epoch = rows[-1]
-                log.said["steps"] = round(epochs * step / epoch)
-                log.said["steps_rounding"] = rounded
+                log.stated["steps"] = round(epochs * step / epoch)
+                log.stated["steps_rounding"] = rounded
     return log.whole()
 
 
 def _epochs(rows: Sequence[tuple[int, float]]) -> int:
-    """How many epochs a finished job trained; 0 if its last rows do not say it.
+    """Return the number of epochs of a finished job; 0 if unclear from its last rows.
 
-    It ended at a whole epoch, before the step of the row that would have been next.
+    The job ended at a whole epoch, before the step of the next row.
     """
     if len(rows) < 2:
         return 0

@@ -11,17 +11,18 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from im2rec_tools.files import format_size
 
 _HEAD = 1 << 16
-# Of a line; what is longer comes in pieces, so that no file needs more memory than this.
+# Characters per line; longer lines are split, which bounds the memory used.
 _LONGEST = 1 << 14
-# Characters of a log, unpacked.
+# Characters per log, uncompressed.
 MOST_BYTES = 1 << 30
-_COLOURS = re.compile(r"\x1b\[[0-9;]{0,32}[A-Za-z]")
-# mpirun and horovodrun, with the time where asked, SageMaker's "[1,mpirank:0,algo-1]<stderr>:",
-# ours (launch.launch), srun --label.
+_COLORS = re
+.compile(r"\x1b\[[0-9;]{0,32}[A-Za-z]")
+# mpirun and horovodrun (optionally with a time), SageMaker's "[1,mpirank:0,algo-1]<stderr>:",
+# mxscale's launch.launch, srun --label.
 _PREFIX = re.compile(
     r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?"
     r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<mpi>\d{1,9})(?:,[\w.-]{1,64})?\]<std(?:out|err)>:\s?"
@@ -34,7 +35,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?", r
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Line `number` of a file, from 1; `worker` says who printed it, "" where nothing does."""
+    """A line of a file, numbered from 1; `worker` printed it ("" if unknown)."""
 
     number: int
     worker: str
@@ -42,7 +43,7 @@ class Line:
 
     @property
     def at(self) -> float | None:
-        """The first date and time in it, in seconds since 1970 if its zone were UTC."""
+        """The line's first date and time, in seconds since 1970, read as UTC."""
         found = _TIME.search(self.text)
         if found is None:
             return None
@@ -55,9 +56,9 @@ class Line:
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """The lines of a text file, gzipped or not, without colours and the prefixes of launchers.
+    """Yield the lines of a text file, gzipped or not, without colors and launcher prefixes.
 
-    Raises SpecError where it cannot be read as text.
+    Raises SpecError if the file cannot be read as text.
     """
     try:
         with _opened(path) as file:
@@ -67,19 +68,18 @@ def lines(path: Path) -> Iterator[Line]:
                 for number, one in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
                     read += len(one)
                     if read > MOST_BYTES:
-                        raise SpecError(
-                            f"{path}: holds more than {format_size(MOST_BYTES)}, which no log does"
-                        )
+                        most = f"a log of at most {format_size(MOST_BYTES)}"
+                        raise SpecError(error_line(path, expected=most, got="more"))
                     yield line(number, one)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SpecError(f"{path}: expected a whole gzip file, it is damaged ({error})") from error
+        raise SpecError(error_line(path, problem=f"damaged gzip file ({error})")) from error
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror})") from error
+        raise SpecError(error_line(path, problem=f"cannot be read ({error.strerror})")) from error
 
 
 def line(number: int, text: str) -> Line:
-    """The line of this text, its prefix taken off."""
-    plain = _COLOURS.sub("", text).rstrip("\r\n")
+    """Return the line of this text, without its launcher prefix."""
+    plain = _COLORS.sub("", text).rstrip("\r\n")
     prefix = _PREFIX.match(plain)
     if prefix is None:
         return Line(number=number, worker="", text=plain)
@@ -99,5 +99,5 @@ def _encoding(path: Path, file: IO[bytes]) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if b"\0" in head:
-        raise SpecError(f"{path}: expected a log, got a file that is not text")
+        raise SpecError(error_line(path, expected="a log", got="a binary file"))
     return "utf-8-sig"

@@ -1,4 +1,4 @@
-"""The content of another tool's log, before its point is known."""
+"""Content of another tool's log, before its point is known."""
 
 import math
 import re
@@ -12,30 +12,30 @@ from bench.notes import Note
 from results.imports.arguments import Arguments
 from results.imports.lines import Line
 
-# Of speeds, seconds and whatever else a log has a figure of.
+# Bounds of throughput, seconds and other figures of a log.
 _LEAST, _MOST = 1e-9, 1e15
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,9})?")
-# Whose images a speed counts, in words.
+# Whose images a printed throughput counts.
 SPEEDS_OF = {
-    "workers": "each worker prints the speed of its own images",
-    "one-worker": "one worker prints the speed of its images, the others are assumed to be as fast",
-    "one-device": "the speed of one device is printed, the others are assumed to be as fast",
-    "job": "a speed is of the whole job",
+    "workers": "each worker prints its own throughput",
+    "one-worker": "one worker prints its own throughput; the others are assumed to be as fast",
+    "one-device": "the throughput of one device is printed; the others are assumed to be as fast",
+    "job": "the throughput is that of the whole job",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """A stretch of training that a log tells the speed of, by its rate or by its seconds.
+    """An interval of training with its throughput or duration, as printed in a log.
 
-    worker  who says so; "" where the log does not tell
-    place   where it ends: (epoch, batch) or (step,), counted up
-    steps   how many; 0 where it does not tell
-    rate    images per second; 0.0 where seconds say it
-    images  in all; 0 where steps and the batch say it
-    rounding  half a unit of the last digit of its rate or seconds, as a part of it
-    at      when it ended by the time on its line; None where there is none
-    line    number of the line that says so
+    worker  printing worker; "" if unknown
+    place   end: (epoch, batch) or (step,), increasing
+    steps   number of steps; 0 if unknown
+    rate    images per second; 0.0 if the log prints seconds
+    images  total; 0 if steps and the batch give it
+    rounding  half a unit of the last digit of the rate or seconds, relative to the value
+    at      end by the time on the line; None without one
+    line    number of the line
     """
 
     worker: str = ""
@@ -51,26 +51,26 @@ class Stretch:
 
 @dataclass(kw_only=True)
 class Log:
-    """What a log says; its readers fill it line by line.
+    """Content of a log; the format's reader fills it line by line.
 
-    said      of its point: network, devices, hosts, workers, devices_per_worker, batch_per_device,
-              worker_batch, global_batch, kvstore, dtype, mode, device. Besides: also_network
-              (all names of it), product (a batch that is a device's or a worker's), shares
-              (processes that each print their own speed), ratio (its total by the speed of the
-              worker that prints it), sixteen (a line that mentions a 16-bit number format); of a
-              job that ended: elapsed_seconds, epochs, steps and steps_rounding (by what part the
-              steps may be off)
-    lines     how many it has
-    total     images per second of the whole job, by the log's own account; 0.0 if it has none
-    spoilt    numbers of lines that should have a speed and have none that can be used
-    accuracy  of its last validation
-    epochs    (number, seconds) of each that it says the time of
-    notes     what a reader must know
-    arguments  that its scripts print
+    stated    settings of the point: network, devices, hosts, workers, devices_per_worker,
+              batch_per_device, worker_batch, global_batch, kvstore, dtype, mode, device. Also:
+              also_network (all names of the network), product (a batch of a device or of a
+              worker), shares (processes that each print their own throughput), ratio (total
+              over the printing worker's throughput), sixteen (number of a line that mentions a
+              16-bit data type); of a finished job: elapsed_seconds, epochs, steps and
+              steps_rounding (relative uncertainty of steps)
+    lines     number of lines
+    total     throughput of the whole job as printed, images/s; 0.0 if not printed
+    spoilt    numbers of lines with an unusable throughput
+    accuracy  result of the last validation
+    epochs    (number, seconds) of each epoch with a printed time
+    notes     notes for the record
+    arguments  printed arguments of the scripts
     """
 
     stretches: list[Stretch] = field(default_factory=list)
-    said: dict[str, Any] = field(default_factory=dict)
+    stated: dict[str, Any] = field(default_factory=dict)
     lines: int = 0
     total: float = 0.0
     spoilt: list[int] = field(default_factory=list)
@@ -80,14 +80,14 @@ class Log:
     arguments: Arguments = field(default_factory=Arguments)
 
     def over(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """The lines, counted; what they say of arguments is taken from them."""
+        """Yield the lines; count them and collect their arguments."""
         for line in lines:
             self.lines += 1
             self.arguments.read(line)
             yield line
 
     def take(self, stretch: Stretch) -> None:
-        """A stretch, if its speed is one that a job can have; else its line is spoilt."""
+        """Add an interval, or its line to `spoilt` if the throughput is impossible."""
         value = stretch.seconds or stretch.rate
         if _LEAST <= value <= _MOST:
             self.stretches.append(stretch)
@@ -95,25 +95,25 @@ class Log:
             self.spoilt.append(stretch.line)
 
     def whole(self) -> "Log":
-        """The log with what its arguments say; SpecError if it contradicts itself."""
-        found = self.arguments.said()
-        names = (found.get("network"), found.get("also_network"), self.said.get("network"))
-        self.said = {**found, **self.said}
+        """Add the settings of the arguments; raise SpecError if they are contradictory."""
+        found = self.arguments.stated()
+        names = (found.get("network"), found.get("also_network"), self.stated.get("network"))
+        self.stated = {**found, **self.stated}
         if any(names):
-            self.said["also_network"] = tuple(dict.fromkeys(filter(None, names)))
+            self.stated["also_network"] = tuple(dict.fromkeys(filter(None, names)))
         self.total = self.total if math.isfinite(self.total) else 0.0
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A kind of log.
+    """A log format.
 
-    found     whether a line is one that only such a log has
-    of        whose images a speed counts: see `SPEEDS_OF`
-    warmup    stretches at the front of each worker that do not count, unless told otherwise
-    mode      real or synthetic, unless it or the person says
-    kvstore   unless it or the person says
+    found     whether a line identifies this format
+    of        whose images a throughput counts: a key of `SPEEDS_OF`
+    warmup    default number of warm-up intervals per worker
+    mode      default of real or synthetic
+    kvstore   default kvstore
     single    whether each worker has one device
     """
 
@@ -131,7 +131,7 @@ class Format:
 def printed_rate(
     line: Line, place: tuple[int, ...], rate: str, steps: int = 0, worker: str = ""
 ) -> Stretch:
-    """The stretch up to a place, by the rate that its line prints."""
+    """Return the interval that ends at a place, with the rate printed on its line."""
     return Stretch(
         worker=worker or line.worker,
         place=place,
@@ -143,13 +143,13 @@ def printed_rate(
 
 
 def number(text: str) -> float:
-    """The number in ASCII digits that the text is; NaN for any other, and for one of no log."""
+    """Parse a number in ASCII digits; return NaN for other texts and impossible values."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if value == 0 or _LEAST <= abs(value) <= _MOST else math.nan
 
 
 def rounding(text: str) -> float:
-    """Half a unit of the last digit of a printed number, as a part of it: 1/120 of "6.0"."""
+    """Return half a unit of a printed number's last digit, relative to it: 1/120 of "6.0"."""
     value = number(text)
     if not math.isfinite(value) or value <= 0:
         return 0.0
@@ -160,10 +160,11 @@ def rounding(text: str) -> float:
 
 
 def with_steps(stretches: Sequence[Stretch], warmup: int) -> list[Stretch]:
-    """The stretches of one worker, those without steps with as many as lie between most of them.
+    """Return one worker's intervals; those without steps get the most frequent distance.
 
-    Steps of lines that were cut out of the log belong to none: a speed is of the usual stretch.
+    Steps of lines that are missing from the log belong to no interval.
     """
+
     gaps = [
         b.place[-1] - a.place[-1]
         for a, b in pairwise(stretches[warmup:])

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
+
 from bench.notes import Note, NoteKind
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Stretch
@@ -18,13 +19,13 @@ _EVENT = re.compile(
     re.ASCII,
 )
 _BEGUN = ":::MLL"
-_SAID = {
+_STATED = {
     "global_batch_size": "global_batch",
     "number_of_nodes": "hosts",
     "num_nodes": "hosts",
     "number_of_ranks": "devices",
 }
-# The rules of the benchmark "resnet" say which images it trains on.
+# The rules of the benchmark "resnet" require this data set.
 _IMAGENET = 1_281_167
 _SAMPLES = ("train_samples", "num_train_examples", "preproc_num_train_examples", "input_size")
 _PLACES = ("step", "step_num", "samples_count", "epoch_num", "first_epoch_num")
@@ -35,25 +36,25 @@ _NO_IMAGES = re.compile(
 )
 _NO_GPU = re.compile(r"\b(?:tpu|ascend|npu|gaudi|hpu|ipu)", re.IGNORECASE)
 _MOST = 1e15
-# Spans times evaluations, which are compared; a log of one job has some thousands.
+# Limit of spans times evaluations; the log of one job has a few thousand.
 _MOST_PAIRS = 2_000_000
-# An accuracy is logged this soon after what it is of.
+# An accuracy is logged within this time after its span.
 _MOMENT_MS = 100
 
 Event = tuple[Line, dict[str, Any]]
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """What such a log says; throughput where it is told, else images and times of epochs."""
+    """Read such a log: throughput if printed, else images and times of epochs or blocks."""
     log = Log()
     events = list(_events(log, log.over(lines)))
     for _, event in events:
-        _said(log, event)
-    told = (_amount(event.get("value")) for _, event in events if event["key"] in _SAMPLES)
-    samples = next((one for one in told if one > 0), 0.0)
+        _stated(log, event)
+    amounts = (_amount(event.get("value")) for _, event in events if event["key"] in _SAMPLES)
+    samples = next((one for one in amounts if one > 0), 0.0)
     samples = samples or log.arguments.integer("num_examples")
     assumed = []
-    if not samples and log.said.get("network") == "resnet":
+    if not samples and log.stated.get("network") == "resnet":
         samples = _IMAGENET
         assumed = [Note(NoteKind.LOG_ASSUMED, {"what": [f"{_IMAGENET} images per epoch"]})]
     for stretch in _throughputs(events):
@@ -65,8 +66,12 @@ def read(lines: Iterable[Line]) -> Log:
             counts = [event for _, event in events if event["key"] == "epoch_count"]
             if len(spans) * (len(evaluations) + len(counts)) > _MOST_PAIRS:
                 raise SpecError(
-                    f"expected the log of one job, got {len(spans)} {kind}s with "
-                    f"{len(evaluations)} evaluations. Cut the log into one file per job"
+                    error_line(
+                        f"{kind}_start events",
+                        expected="the log of one job",
+                        got=f"{len(spans)} {kind}s with {len(evaluations)} evaluations",
+                        fix="Cut the log into one file per job",
+                    )
                 )
             for span in spans:
                 log.take(_stretch(span, evaluations, samples * _epochs(span, counts)))
@@ -77,14 +82,14 @@ def read(lines: Iterable[Line]) -> Log:
 
 
 def header(log: Log, text: str) -> None:
-    """Take what an MLPerf line in another format's log says of the point."""
+    """Collect the settings in an MLPerf line of another format's log."""
     event = _parsed(text) if _BEGUN in text else None
     if event:
-        _said(log, event)
+        _stated(log, event)
 
 
 def _events(log: Log, lines: Iterable[Line]) -> Iterator[Event]:
-    """Each event once, though many ranks may say it."""
+    """Yield each event once, even if many ranks print it."""
     seen = set()
     for line in lines:
         if _BEGUN not in line.text:
@@ -94,15 +99,15 @@ def _events(log: Log, lines: Iterable[Line]) -> Iterator[Event]:
             log.spoilt.append(line.number)
             continue
         where, value = _place(event), event.get("value")
-        told = tuple(value) if isinstance(value, dict) else ()
-        once = (event["key"], told, where or _amount(event.get("time_ms")))
+        names = tuple(value) if isinstance(value, dict) else ()
+        once = (event["key"], names, where or _amount(event.get("time_ms")))
         if once not in seen:
             seen.add(once)
             yield line, event
 
 
 def _found(text: str) -> re.Match[str] | None:
-    return _EVENT.search(text, 0, text.rfind("}") + 1)  # so that its ".*" finds its end at once
+    return _EVENT.search(text, 0, text.rfind("}") + 1)  # the bound spares ".*" backtracking
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -123,36 +128,35 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def _amount(value: object) -> float:
-    """The value where it is a number above 0 that a count or a time can be, else NaN."""
+    """Return the value if it is a possible count or time above 0, else NaN."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MOST:
         return float(value)
     return math.nan
 
 
 def _metadata(event: dict[str, Any]) -> dict[str, Any]:
-    told = event.get("metadata")
-    return told if isinstance(told, dict) else {}
+    metadata = event.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _place(event: dict[str, Any]) -> float:
-    """The step, samples or epoch that an event is of; 0 where it does not say."""
-    told = _metadata(event)
-    found = (_amount(told.get(name)) for name in _PLACES)
+    """Return the step, samples or epoch of an event; 0 if unknown."""
+    metadata = _metadata(event)
+    found = (_amount(metadata.get(name)) for name in _PLACES)
     return next((place for place in found if place > 0), 0.0)
 
 
-def _said(log: Log, event: dict[str, Any]) -> None:
+def _stated(log: Log, event: dict[str, Any]) -> None:
     key, value = event["key"], event.get("value")
     if key == "submission_benchmark" and isinstance(value, str):
         if _NO_IMAGES.match(value):
-            raise SpecError(
-                f"expected a log of training on images, got the benchmark {quoted(value)}"
-            )
-        log.said["network"] = value
-    elif key in _SAID and _amount(value).is_integer():
-        log.said[_SAID[key]] = int(_amount(value))
+            got = f"the benchmark {quoted(value)}"
+            raise SpecError(error_line(key, expected="training on images", got=got))
+        log.stated["network"] = value
+    elif key in _STATED and _amount(value).is_integer():
+        log.stated[_STATED[key]] = int(_amount(value))
     elif key == "submission_platform" and isinstance(value, str) and _NO_GPU.search(value):
-        log.said["device"] = "other"
+        log.stated["device"] = "other"
     elif key in {"eval_accuracy", "eval_result"} and _amount(value) > 0:
         log.accuracy = _amount(value)
 
@@ -178,14 +182,14 @@ class _Span(NamedTuple):
 
     @property
     def times(self) -> tuple[float, float]:
-        """Begin and end in milliseconds."""
+        """Start and end in milliseconds."""
         return _amount(self.start.get("time_ms")), _amount(self.stop.get("time_ms"))
 
 
 def _spans(events: list[Event], kind: str) -> Iterator[_Span]:
-    """From each start to the stop of the same epoch, or to the next if they do not say which.
+    """Pair each start with the stop of the same epoch, or the next stop if unnumbered.
 
-    Events of one millisecond may stand in any order.
+    Events of the same millisecond may be in any order.
     """
     starts: dict[float, dict[str, Any]] = {}
     for order, (line, event) in enumerate(events):
@@ -202,7 +206,7 @@ def _spans(events: list[Event], kind: str) -> Iterator[_Span]:
 def _stretch(
     span: _Span, evaluations: list[tuple[float, float]], images_of_epochs: float
 ) -> Stretch:
-    """What a span trained and in which time, without the evaluations that lie in it."""
+    """Return a span's images and training time, without evaluations inside it."""
     begin, end = span.times
     evaluated = sum(max(0.0, min(end, after) - max(begin, before)) for before, after in evaluations)
     images, counts = images_of_epochs, [_metadata(one) for one in (span.start, span.stop)]
@@ -219,7 +223,7 @@ def _stretch(
 
 
 def _has_evaluation(spans: list[_Span], events: list[Event]) -> bool:
-    """Whether an accuracy is logged in a span or as it ends, and not how long that took."""
+    """Return whether spans contain an evaluation of unknown duration."""
     if any(True for _ in _spans(events, "eval")):
         return False
     times = [
@@ -231,10 +235,10 @@ def _has_evaluation(spans: list[_Span], events: list[Event]) -> bool:
 
 
 def _epochs(span: _Span, counts: list[dict[str, Any]]) -> float:
-    """How many epochs a span has; NaN for a block that does not say, in its start or after it."""
-    told = _amount(_metadata(span.start).get("epoch_count"))
-    if told > 0 or span.start["key"] == "epoch_start":
-        return told if told > 0 else 1.0
+    """Return the number of epochs of a span; NaN for a block without one."""
+    count = _amount(_metadata(span.start).get("epoch_count"))
+    if count > 0 or span.start["key"] == "epoch_start":
+        return count if count > 0 else 1.0
     begin, end = span.times
     inside = (one for one in counts if begin <= _amount(one.get("time_ms")) <= end)
     return next((_amount(event.get("value")) for event in inside), math.nan)

@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
+
 from results.imports import mlperf
 from results.imports.arguments import BYTEPS
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Stretch, number, printed_rate
 
-# Repeats are bounded here as in all patterns of logs, so that no line takes more than linear time.
+# Repetitions are bounded, as in all log patterns, so that every line takes linear time.
 _GAP = r"\s{0,8}"
 _EPOCH = r"(?:Epoch|Iter(?:ation)?)\s?\[(?P<epoch>\d{1,12})\]"
 _SPEED = re.compile(
@@ -34,13 +35,13 @@ _ACCURACY = re.compile(
 # Seconds with decimals; MXNet for Scala, and with it Clojure, prints whole milliseconds.
 _COST = re.compile(rf"{_EPOCH}{_GAP}Time cost{_GAP}={_GAP}(?P<time>[-+.\w]{{1,64}})", re.ASCII)
 _WORDS = ("Speed:", "speed:", "Epoch", "Iter", "Start training", ":::MLL", "BytePS", "byteps")
-# What Module's fit prints of the devices of a process.
+# The devices of a process, printed by Module.fit.
 _DEVICES = re.compile(r"Start training with \[((?:[cg]pu\(\d{1,9}\)(?:, )?){1,1000})\]", re.ASCII)
-# Of translators such as Sockeye, which train with a Speedometer of sentences.
+# Translation tools such as Sockeye use a Speedometer of sentences.
 _NO_IMAGES = re.compile(r"samples/sec\s{1,8}[\d.]{1,64}\s{1,8}tokens/sec", re.ASCII)
-# A metric of text, in the line with the speed or in one of its own.
+# A metric of text models, on the throughput line or a separate one.
 _PERPLEXITY = re.compile(rf"\b(?:perplexity|ppl)\b{_GAP}[=:]?{_GAP}\d", re.IGNORECASE)
-# Horovod's and GluonCV's Horovod scripts, after each epoch; some print no other speed.
+# Horovod's and GluonCV's Horovod scripts, after each epoch; some print no other throughput.
 _EPOCH_SPEED = re.compile(
     rf"{_EPOCH}\s{{1,8}}Speed:{_GAP}(?P<speed>[-+.\w]{{1,64}}){_GAP}samples/s(?:ec)?\b", re.ASCII
 )
@@ -57,7 +58,7 @@ _WHOLE = re.compile(
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """What such a log says; a speed is of one worker."""
+    """Read such a log; a throughput is that of one worker."""
     reader = _Reader()
     for line in reader.log.over(lines):
         if any(word in line.text for word in _WORDS):  # patterns take longer
@@ -68,13 +69,13 @@ def read(lines: Iterable[Line]) -> Log:
 
 
 class _Reader:
-    """A log while it is read.
+    """State of reading a log.
 
-    wholes    speeds of epochs, as the script has them
-    by_epoch  the same as stretches, for a log without others
-    steps     of each epoch, by its number
-    listed    what processes print of their devices
-    metrics   how many lines each metric of a window has
+    wholes    throughput of epochs, as printed
+    by_epoch  the same as intervals, for a log without others
+    steps     steps of each epoch, by its number
+    listed    device lists that processes print
+    metrics   number of lines of each metric in a window
     """
 
     def __init__(self) -> None:
@@ -86,15 +87,15 @@ class _Reader:
         self._listed: set[str] = set()
 
     def take_speeds(self, line: Line) -> None:
-        """The speeds of a line, of batches or of an epoch."""
+        """Collect the throughput on a line, of batches or of an epoch."""
         found = list(_SPEED.finditer(line.text))
         if found and _NO_IMAGES.search(line.text):
-            raise SpecError(f"line {line.number}: expected speeds of images, got those of tokens")
+            where = f"line {line.number}"
+            raise SpecError(error_line(where, expected="throughput in images", got="tokens"))
         if _PERPLEXITY.search(line.text):
-            raise SpecError(
-                f"line {line.number}: expected speeds of images, got those of sentences "
-                f"(perplexity is a metric of text)"
-            )
+            got = "sentences (perplexity is a metric of text)"
+            where = f"line {line.number}"
+            raise SpecError(error_line(where, expected="throughput in images", got=got))
         for one in found:
             batch, begin = int(one["batch"]), one["begin"]
             place = int(one["epoch"]), batch
@@ -110,7 +111,7 @@ class _Reader:
             self.log.spoilt.append(line.number)
 
     def _is_new(self, stretch: Stretch, found: re.Match[str]) -> bool:
-        """Whether a line is of a new window: older Speedometers print a line for each metric."""
+        """Return whether a line starts a new window; old Speedometers print one per metric."""
         counts = self._metrics.setdefault((stretch.worker, stretch.place, found["speed"]), {})
         windows = max(counts.values(), default=0)
         metric = found["metric"] or ""
@@ -118,7 +119,7 @@ class _Reader:
         return counts[metric] > windows
 
     def take_epochs(self, line: Line) -> None:
-        """What a line says of a whole epoch: its steps, its seconds, the accuracy after it."""
+        """Collect an epoch's steps, seconds and validation accuracy."""
         if ended := _EPOCH_STEPS.search(line.text):
             self._steps[ended["epoch"]] = int(ended["steps"])
         if cost := _COST.search(line.text):
@@ -133,28 +134,28 @@ class _Reader:
             self.log.accuracy = value if math.isfinite(value) else self.log.accuracy
 
     def take_facts(self, line: Line) -> None:
-        """What a line says of the point."""
+        """Collect the settings on a line."""
         mlperf.header(self.log, line.text)
-        if "byteps" in line.text.lower():  # which does without the store of the arguments
-            self.log.said["kvstore"] = BYTEPS
+        if "byteps" in line.text.lower():  # BytePS ignores the kvstore of the arguments
+            self.log.stated["kvstore"] = BYTEPS
         if devices := _DEVICES.search(line.text):
             self._listed.add(devices[1])
 
     def whole(self) -> Log:
-        """What was read."""
+        """Return the complete log."""
         wholes = self._wholes
         if not self.log.stretches:
             for stretch in self._by_epoch:
                 self.log.take(stretch)
         elif len({one.worker for one in self._by_epoch}) == 1:
             wholes = [*wholes, *(one.rate for one in self._by_epoch if one.rate > 0)]
-        after = wholes[1:] or wholes  # the first epoch has what a script does once
+        after = wholes[1:] or wholes  # the first epoch includes start-up work
         self.log.total = sum(after) / len(after) if after else 0.0
         log = self.log.whole()
-        if len(self._listed) == 1 and log.said.get("kvstore") != "horovod":
+        if len(self._listed) == 1 and log.stated.get("kvstore") != "horovod":
             (names,) = self._listed
             own = {"devices_per_worker": names.count("("), "device": names[:3]}
-            log.said = {**own, **log.said}
+            log.stated = {**own, **log.stated}
         return log
 
 

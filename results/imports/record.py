@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
+
 from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows
@@ -17,17 +18,17 @@ from results.imports.point import LogDescription, assumed_facts, trial
 from results.rates import ROUNDING, WHOLE_JOB, rate
 from results.record import Identity, Rank, Record, emit, parse
 
-# A rounding of speeds that is worth a note, as a part of them.
+# The relative rounding of throughput that gets a note.
 _COARSE = 0.001
-# A log that prints the speeds of fewer of its steps has a sample of them.
+# A log that prints throughput for a smaller share of its steps is a sample.
 _SAMPLE = 0.5
-# What a log says of itself alone.
+# Settings of one file, which may differ between the files of a job.
 _OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen", "ratio"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedRecord:
-    """A record, the files that it is made from, and the total that they print, 0.0 if none."""
+    """A record, its log files, and the total they print (images/s; 0.0 if none)."""
 
     record: Record
     paths: tuple[Path, ...]
@@ -36,30 +37,30 @@ class ImportedRecord:
 
 
 def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto") -> ImportedRecord:
-    """The record of the one job that these files are logs of, as its first repeat.
+    """Read the logs of one job as a record of its first repeat.
 
-    Raises SpecError where they have no speed, or do not say with `asked` what point they are of.
+    Raises SpecError if the logs have no throughput, or logs and `asked` do not define the point.
     """
     format_, logs = _read(paths, name, asked.speeds_of)
-    where, said = str(paths[0]), _said(logs)
-    found = windows.workers(logs, format_, asked.workers or asked.hosts or said.get("hosts", 0))
-    point = trial(where, asked, said, format_, len(found))
+    where, stated = str(paths[0]), _stated(logs)
+    found = windows.workers(logs, format_, asked.workers or asked.hosts or stated.get("hosts", 0))
+    point = trial(where, asked, stated, format_, len(found))
     whose = format_ if asked.speeds_of else _whose(where, found, point, format_)
     if whose.of != "workers":
         found = dict([next(iter(found.items()))])
-    _check_job(where, len(found), said, point, whose)
+    _check_job(where, len(found), stated, point, whose)
     kept = windows.common_stretches(found, point.asynchronous)
-    shares = 1 if asked.speeds_of else said.get("shares", 1) or point.workers
+    shares = 1 if asked.speeds_of else stated.get("shares", 1) or point.workers
     ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
     own = 0.0 if whose.of == "one-worker" else sum(log.total for log in logs.values())
-    finished = list(_finished(said, kept, point))
+    finished = list(_finished(stated, kept, point))
     notes = _once(
         windows.clock(kept, ranks, logs),
         *([Note(NoteKind.LOG_OWN_TOTAL, {"rate": own})] if own > 0 else []),
         *finished,
         *(note for log in logs.values() for note in log.notes),
-        *_speeds(format_, whose, point, ranks, list(assumed_facts(asked, said, point))),
+        *_speeds(format_, whose, point, ranks, list(assumed_facts(asked, stated, point))),
         *_counted(logs, sum(map(len, found.values())) - sum(map(len, kept.values()))),
     )
     record = Record(
@@ -76,17 +77,17 @@ def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto"
         source=f"imported from {_files(paths)} ({format_.name})",
     )
     if asked.warmup is None:
-        record = _by_total(record, said, kept, paths)
+        record = _by_total(record, stated, kept, paths)
     _check_stored(where, record)
     total = own or sum(note.figures["rate"] for note in finished)
     return ImportedRecord(record=record, paths=tuple(paths), format=whose, total=total)
 
 
 def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) -> Format:
-    """The format with whose images its speeds count, by what the log itself shows.
+    """Return the format, with `of` corrected by the times in the log.
 
-    Under Horovod one rank prints them, most often for the whole job. The times on the lines say
-    which it is; SpecError if they are needed and do not.
+    With Horovod, one rank prints throughput, usually that of the whole job. The times on the
+    lines show which it is; raises SpecError if they are required and missing.
     """
     several = point.layout.kvstore == HOROVOD and point.workers > 1
     if format_.of != "workers" or not several:
@@ -99,8 +100,12 @@ def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) ->
     if len(found) == 1:
         return replace(format_, of="job")
     raise SpecError(
-        f"{where}: {len(found)} of {point.workers} ranks print speeds and nothing says whether of "
-        f"their own images or of the job's; add --speeds-of workers or --speeds-of job"
+        error_line(
+            where,
+            problem=f"{len(found)} of {point.workers} ranks print throughput, and the log does not "
+            f"show whether it is their own or the job's",
+            fix="Add --speeds-of workers or --speeds-of job",
+        )
     )
 
 
@@ -109,7 +114,7 @@ def _files(paths: Sequence[Path]) -> str:
 
 
 def _identity(point: Trial, paths: Sequence[Path]) -> Identity:
-    """Its first repeat; a digest of the logs stands where that of the code does."""
+    """Return the first repeat's identity; a digest of the logs replaces the code hash."""
     whole = hashlib.sha256()
     for path in sorted(paths):
         with path.open("rb") as file:
@@ -125,87 +130,113 @@ def _identity(point: Trial, paths: Sequence[Path]) -> Identity:
 
 
 def _check_stored(where: str, record: Record) -> None:
-    """Raises SpecError for a record that the store could not read again."""
+    """Raise SpecError for a record that the store could not read again."""
     try:
         parse(emit(record))
     except (SpecError, ValueError) as error:
-        raise SpecError(f"{where}: what it says cannot be a point: {error}") from error
+        raise SpecError(error_line(where, problem=f"not a valid point: {error}")) from error
 
 
 def _check_job(
-    where: str, found: int, said: Mapping[str, Any], point: Trial, format_: Format
+    where: str, found: int, stated: Mapping[str, Any], point: Trial, format_: Format
 ) -> None:
-    """Raises SpecError if speeds and total of the log are not those of the point's workers.
+    """Raise SpecError if throughput and total of the log do not fit the point's workers.
 
-    Its total may be that of `shares` processes, each of which has a device.
+    The total may be that of `shares` processes with one device each.
     """
-    shares, ratio = said.get("shares", 1), said.get("ratio", 0.0)
+    shares, ratio = stated.get("shares", 1), stated.get("ratio", 0.0)
     if format_.of == "workers" and found != point.workers:
         raise SpecError(
-            f"{where}: expected speeds of {point.workers} workers, found those of {found}. Give "
-            f"the logs of all of them, correct --workers, or add --speeds-of one-worker or job"
+            error_line(
+                where,
+                expected=f"throughput of {point.workers} workers",
+                got=f"that of {found}",
+                fix="Give the logs of all workers, correct --workers, or add --speeds-of "
+                "one-worker or --speeds-of job",
+            )
         )
 
     if shares > point.layout.devices:
         raise SpecError(
-            f"{where}: its total is that of {shares} processes as fast as the one that prints its "
-            f"speed, which have at least {shares} devices, got {point.layout.devices}. "
-            f"Check --devices"
+            error_line(
+                where,
+                expected=f"{shares} devices or more, because the printed total is {shares} times "
+                f"the printing process's throughput",
+                got=point.layout.devices,
+                fix="Check --devices",
+            )
         )
 
     if ratio and not 0.75 < ratio / point.workers < 1.33:
         raise SpecError(
-            f"{where}: its total is {ratio:.3g} times the speed of the worker that prints it, got "
-            f"{point.workers} workers ({point.layout.devices} devices). Check --devices"
+            error_line(
+                where,
+                expected=f"about {ratio:.3g} workers, because the printed total is {ratio:.3g} "
+                f"times the printing worker's throughput",
+                got=f"{point.workers} workers ({point.layout.devices} devices)",
+                fix="Check --devices",
+            )
         )
 
 
 def _read(paths: Sequence[Path], name: str, speeds_of: str) -> tuple[Format, dict[str, Log]]:
     if speeds_of and speeds_of not in SPEEDS_OF:
-        raise SpecError(
-            f"--speeds-of: expected one of {', '.join(SPEEDS_OF)}, got {quoted(speeds_of)}"
-        )
+        expected = f"one of {', '.join(SPEEDS_OF)}"
+        raise SpecError(error_line("--speeds-of", expected=expected, got=quoted(speeds_of)))
     logs: dict[str, Log] = {}
     for path in paths:
         if str(path) in logs:
-            raise SpecError(f"{path}: is given twice")
+            raise SpecError(error_line(path, expected="each log once", got="it twice"))
         format_, logs[str(path)] = formats.read_log(path, name)
         name = format_.name
     format_ = replace(format_, of=speeds_of or format_.of)
     if format_.of != "workers" and len(logs) > 1:
         raise SpecError(
-            f"{', '.join(logs)}: a log of {format_.title} stands for a whole job; import one after "
-            f"the other, each is a point or a repeat"
+            error_line(
+                ", ".join(logs),
+                expected=f"one log, because each log of {format_.title} is a whole job",
+                got=len(logs),
+                fix="Import them one by one; each becomes a point or a repeat",
+            )
         )
     return format_, logs
 
 
-def _said(logs: Mapping[str, Log]) -> dict[str, Any]:
-    """What all of them say; SpecError where they differ."""
-    said: dict[str, Any] = {}
+def _stated(logs: Mapping[str, Log]) -> dict[str, Any]:
+    """Return the settings in all logs; raise SpecError if they differ."""
+    stated: dict[str, Any] = {}
     for name, log in logs.items():
-        for key, value in log.said.items():
-            if said.setdefault(key, value) != value and key not in _OF_A_FILE:
+        for key, value in log.stated.items():
+            if stated.setdefault(key, value) != value and key not in _OF_A_FILE:
                 raise SpecError(
-                    f"{name}: it says {value} ({key.replace('_', ' ')}), another of the files "
-                    f"{said[key]}; files that are imported together are of one job"
+                    error_line(
+                        f"{name}: {key.replace('_', ' ')}",
+                        expected=f"{stated[key]}, as in another file",
+                        got=value,
+                        fix="Import only files of one job together",
+                    )
                 )
-    return said
+    return stated
 
 
 def _check_enough(where: str, ranks: Sequence[Rank], point: Trial) -> None:
     least = min((len(rank.seconds) for rank in ranks), default=0)
     if least == 0:
-        raise SpecError(f"{where}: expected stretches that all workers tell of, there is none")
+        expected = "intervals that all workers print"
+        raise SpecError(error_line(where, expected=expected, got="none"))
     if least <= point.measuring.warmup_windows:
+        warmup = point.measuring.warmup_windows
         raise SpecError(
-            f"{where}: expected speeds after warm-up, the first "
-            f"{point.measuring.warmup_windows} of each worker, and there are "
-            f"{least} in all; --warmup 0 counts them"
+            error_line(
+                where,
+                expected=f"more intervals per worker than the warm-up's {warmup}",
+                got=least,
+                fix="To count them all, add --warmup 0",
+            )
         )
     for rank in ranks:
         if min(rank.images) < 1:
-            raise SpecError(f"{where}: expected images in each stretch, one has none")
+            raise SpecError(error_line(where, expected="images in each interval", got="none"))
 
 
 def _counted(logs: Mapping[str, Log], left: int) -> Iterator[Note]:
@@ -219,33 +250,33 @@ def _counted(logs: Mapping[str, Log], left: int) -> Iterator[Note]:
 
 
 def _once(*notes: Note) -> tuple[Note, ...]:
-    """The notes, each once; those that a report's summary names come first."""
+    """Return each note once; those that a report's summary lists come first."""
     found = {repr(note): note for note in notes}.values()
     return tuple(sorted(found, key=lambda note: not note.kind.headline))
 
 
-def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> Iterator[Note]:
-    """What the whole job comes to by its own account of its time."""
-    seconds = said.get("elapsed_seconds", 0.0)
+def _finished(stated: Mapping[str, Any], found: windows.Workers, point: Trial) -> Iterator[Note]:
+    """Yield the whole job's throughput by its own printed time."""
+    seconds = stated.get("elapsed_seconds", 0.0)
     if seconds > 0:
-        steps = said.get("steps", 0) or next(iter(found.values()))[-1].place[-1]
+        steps = stated.get("steps", 0) or next(iter(found.values()))[-1].place[-1]
         figures = {
             "steps": steps,
             "seconds": seconds,
             "rate": steps * point.global_batch / seconds,
         }
-        yield Note(NoteKind.LOG_TOTAL, figures | {"epochs": said.get("epochs", 0)})
+        yield Note(NoteKind.LOG_TOTAL, figures | {"epochs": stated.get("epochs", 0)})
 
 
 def _by_total(
-    record: Record, said: Mapping[str, Any], found: windows.Workers, paths: Sequence[Path]
+    record: Record, stated: Mapping[str, Any], found: windows.Workers, paths: Sequence[Path]
 ) -> Record:
-    """The record with the whole job as its one window, if the log has the speeds of few steps.
+    """Make the whole job the record's one window, if the log prints few of its steps.
 
-    A job that says how long all of its steps took is known better than by a sample of them. The
-    sample has to agree; if it does not, something else is in the time, and the speeds count.
+    The time of all steps is a better estimate than a sample of them. If the sample disagrees, the
+    total time includes other work, and the printed throughput is used.
     """
-    steps, seconds = said.get("steps", 0), said.get("elapsed_seconds", 0.0)
+    steps, seconds = stated.get("steps", 0), stated.get("elapsed_seconds", 0.0)
     printed = sum(one.steps for one in next(iter(found.values())))
     if not (steps and seconds > 0 and printed < _SAMPLE * steps):
         return record
@@ -254,7 +285,7 @@ def _by_total(
     if low is None or high is None or not low <= images / seconds <= high:
         return record
     point = record.trial.replace(warmup_windows=0, windows=1)
-    facts = {ROUNDING: said["steps_rounding"], WHOLE_JOB: True}
+    facts = {ROUNDING: stated["steps_rounding"], WHOLE_JOB: True}
     rank = replace(
         record.ranks[0], seconds=(seconds,), ends=(seconds,), images=(images,), facts=facts
     )
@@ -276,7 +307,7 @@ def _by_total(
 def _speeds(
     format_: Format, whose: Format, point: Trial, ranks: Sequence[Rank], assumed: Sequence[str]
 ) -> Iterator[Note]:
-    """Whose images the speeds count, and what of the point and of them is not exact."""
+    """Yield notes on whose throughput is printed, assumed settings, and rounding."""
     if whose.of.startswith("one-"):
         yield Note(NoteKind.LOG_SPEEDS, {"speeds": whose.of.removeprefix("one-")})
     elif whose.of == "job" != format_.of:

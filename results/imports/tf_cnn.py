@@ -1,22 +1,23 @@
-"""Output of tf_cnn_benchmarks, whose images/sec is a mean from the first step on."""
+"""Output of tf_cnn_benchmarks, whose images/sec is the mean since the first step."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
+
 from results.imports.arguments import HOROVOD
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Stretch, number, printed_rate
 
-# With what follows the number, so that none is taken that is torn.
+# Includes the text after the number, to reject torn lines.
 _STEP = re.compile(r"(?<![\w.])(\d{1,12})\s{1,8}images/sec: ([-+.\w]{1,64})\s{1,8}\+/-", re.ASCII)
 _BEGUN = re.compile(r"(?<![\w.])\d{1,12}\s{1,8}images/", re.ASCII)
 _TOTAL = re.compile(r"total images/sec: ([-+.\w]{1,64})", re.ASCII)
-# Some collections of logs have lost the blanks in front of "per device". In front of a line
-# stand "... benchmark_cnn.py:99] ", "INFO|2018-01-30T16:01:05|/opt/launcher.py|27| " and the
-# "2018-09-04T11:27:29.624841024Z " of kubectl.
+# Some published logs lack the blanks before "per device". Line prefixes:
+# "... benchmark_cnn.py:99] ", "INFO|2018-01-30T16:01:05|/opt/launcher.py|27| ", and kubectl's
+# "2018-09-04T11:27:29.624841024Z ".
 _GLOBAL = re.compile(
     r"(?:^|\] |\| |\dZ )\s{0,8}Batch size:\s{1,8}(\d{1,12})(?:\.0{0,9})? global", re.ASCII
 )
@@ -28,10 +29,10 @@ _DEVICE = re.compile(r"[cg]pu:\d+", re.IGNORECASE)
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """What such output says; its means are turned into the stretches between them.
+    """Read such output; convert its means to the intervals between them.
 
-    A process prints the speed of its own images; the total at the end is of the whole job.
-    SpecError if it is not of training.
+    A process prints its own throughput; the total at the end is that of the whole job.
+    Raises SpecError if the output is not of training.
     """
     log = Log()
     for line in log.over(lines):
@@ -44,11 +45,11 @@ def read(lines: Iterable[Line]) -> Log:
             log.total = log.total or (total if total > 0 else 0.0)
         else:
             _header(log, line.text)
-    said = log.said
-    # The devices of the job, if the two batches say so; else those that are listed.
-    whole, part = said.get("global_batch", 0), said.get("batch_per_device", 0)
-    if devices := whole // part if part and whole % part == 0 else said.get("listed", 0):
-        said["devices"] = devices
+    stated = log.stated
+    # The job's devices, if the two batches give them; else the listed ones.
+    whole, part = stated.get("global_batch", 0), stated.get("batch_per_device", 0)
+    if devices := whole // part if part and whole % part == 0 else stated.get("listed", 0):
+        stated["devices"] = devices
     means = _of_one_process(log)
     _processes(log, means)
     log.stretches = []
@@ -58,56 +59,61 @@ def read(lines: Iterable[Line]) -> Log:
 
 
 def _of_one_process(log: Log) -> list[Stretch]:
-    """The means of the first process; under Horovod all print theirs, with or without a name."""
+    """Return the means of the first process; with Horovod, all processes print theirs."""
     first = log.stretches[0].worker if log.stretches else ""
     means = [one for one in log.stretches if one.worker == first]
     times = Counter(one.place for one in means)
     most = max(times.values(), default=0)
-    ranks = log.said.get("devices", 1) if log.said.get("kvstore") == HOROVOD else 1
+    ranks = log.stated.get("devices", 1) if log.stated.get("kvstore") == HOROVOD else 1
     if most > ranks:
         again = next(one for one in means if times[one.place] > ranks)
         raise SpecError(
-            f"line {again.line}: step {again.place[-1]} stands there {times[again.place]} times. "
-            f"Cut the log into one file per run and process"
+            error_line(
+                f"line {again.line}",
+                expected=f"step {again.place[-1]} once",
+                got=f"{times[again.place]} lines",
+                fix="Cut the log into one file per run and process",
+            )
         )
-    if len(set(times.values())) > 1:  # lines were lost: whose they were cannot be known
+    if len(set(times.values())) > 1:  # lines are missing, and their process is unknown
         means = [one for one in means if times[one.place] == most]
     return sorted({one.place: one for one in reversed(means)}.values(), key=lambda one: one.place)
 
 
 def _processes(log: Log, means: Sequence[Stretch]) -> None:
-    """How many processes there are, each of which prints the speed of its own images."""
-    said = log.said
-    listed, of_worker = said.pop("listed", 0), said.pop("of_worker", False)
+    """Determine the number of processes, each of which prints its own throughput."""
+    stated = log.stated
+    listed, of_worker = stated.pop("listed", 0), stated.pop("of_worker", False)
     ratio = log.total / means[-1].rate if log.total and means else 0.0
-    devices = said.get("devices", 0)
-    if said.get("kvstore") == HOROVOD:
-        said["shares"] = devices or max(1, round(ratio))
-    elif of_worker and devices in {0, listed} and not 0.8 < ratio < 1.25:  # it prints for several
-        # What older versions call global is a worker's, and so is what is listed.
+    devices = stated.get("devices", 0)
+    if stated.get("kvstore") == HOROVOD:
+        stated["shares"] = devices or max(1, round(ratio))
+    elif of_worker and devices in {0, listed} and not 0.8 < ratio < 1.25:  # several
+        # The "global" batch of older versions is a worker's, and so are the listed devices.
         for name in ("global_batch", "devices"):
-            said.pop(name, None)
-        said["devices_per_worker"] = max(1, listed)
-        said["shares"] = 0
-        said["ratio"] = ratio
+            stated.pop(name, None)
+        stated["devices_per_worker"] = max(1, listed)
+        stated["shares"] = 0
+        stated["ratio"] = ratio
     elif of_worker and listed and devices % listed == 0:
-        said["shares"] = devices // listed
+        stated["shares"] = devices // listed
     else:
-        said["shares"] = max(1, round(ratio))
+        stated["shares"] = max(1, round(ratio))
 
 
 def between(means: Sequence[Stretch]) -> list[Stretch]:
-    """The stretches between means since the first step: with n1 steps at r1 and n2 at r2 images a
-    second, the steps between took n2 / r2 - n1 / r1 times the batch.
+    """Convert means since the first step to the intervals between them.
 
-    One that rounding leaves no time for is taken together with the next.
+    With a mean of r1 images/s after n1 steps and r2 after n2, the steps between took
+    n2 / r2 - n1 / r1 times the batch. An interval whose time is lost to rounding is joined with
+    the next one.
     """
     found = []
     before, spent = 0, 0.0
     for one in means:
         step, time = one.place[-1], one.place[-1] / one.rate
         if before and step <= before:
-            found.append(one)  # another run in the same file; who puts windows together says so
+            found.append(one)  # another run in the same file; rejected in windows.py
         elif time > spent:
             rate = (step - before) / (time - spent)
             found.append(replace(one, steps=step - before, rate=rate))
@@ -116,25 +122,29 @@ def between(means: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _header(log: Log, text: str) -> None:
-    said = log.said
+    stated = log.stated
     if found := _GLOBAL.search(text):
-        _say(said, "global_batch", int(found[1]))
+        _store(stated, "global_batch", int(found[1]))
     elif found := _PER_DEVICE.search(text):
-        _say(said, "batch_per_device", int(found[1]))
+        _store(stated, "batch_per_device", int(found[1]))
     elif found := _FIELD.search(text):
         name, value = found[1], found[2].strip()
         if name == "Mode" and "train" not in value.lower():
-            raise SpecError(f"expected a log of training, got one whose mode is {quoted(value)}")
+            raise SpecError(error_line("Mode", expected="training", got=quoted(value)))
         for key, one in _field(name, value).items():
-            _say(said, key, one)
+            _store(stated, key, one)
 
 
-def _say(said: dict[str, object], name: str, value: object) -> None:
-    """Raises SpecError if the log says something else too: it is of two jobs."""
-    if said.setdefault(name, value) != value and name not in {"of_worker", "listed"}:
+def _store(stated: dict[str, object], name: str, value: object) -> None:
+    """Store a setting; raise SpecError if the log has another value, because of two runs."""
+    if stated.setdefault(name, value) != value and name not in {"of_worker", "listed"}:
         raise SpecError(
-            f"it says {said[name]} and {value} ({name.replace('_', ' ')}). Cut the log into one "
-            f"file per run"
+            error_line(
+                name.replace("_", " "),
+                expected="one value",
+                got=f"{stated[name]} and {value}",
+                fix="Cut the log into one file per run",
+            )
         )
 
 

@@ -19,10 +19,10 @@ _MOST_BATCH = 10**12
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """What such a log says; a line is of one step of one worker.
+    """Read such a log; a line reports one step of one worker.
 
     The product of a line's two figures is a batch. The multi-GPU scripts of CIFAR-10 divide the
-    seconds by the GPUs, so there it is the batch of one GPU; in all others it is a worker's.
+    seconds by the GPUs, so the product is the batch of one GPU; in other scripts, of a worker.
     """
     log = Log()
     products: list[tuple[float, float]] = []
@@ -39,7 +39,7 @@ def read(lines: Iterable[Line]) -> Log:
         of_rate, of_seconds = rounding(found["rate"]), rounding(found["seconds"])
         if rate > 0:
             log.take(replace(stretch, rate=rate, rounding=of_rate))
-        else:  # so slow a step that it is printed as 0.0
+        else:  # a step slow enough to be printed as 0.0
             log.take(replace(stretch, seconds=seconds, rounding=of_seconds))
         if rate > 0 and seconds > 0:
             ends = [(1 + sign * of_rate) * (1 + sign * of_seconds) for sign in (-1, 1)]
@@ -47,15 +47,15 @@ def read(lines: Iterable[Line]) -> Log:
             if of_seconds < of_rate:
                 precise[line.number] = seconds
         if found["worker"]:
-            log.said["kvstore"] = "parameter_server"
+            log.stated["kvstore"] = "parameter_server"
     if batch := _whole(products):
-        log.said["product"] = batch
+        log.stated["product"] = batch
         log.stretches = [_refined(one, batch, precise) for one in log.stretches]
     return log.whole()
 
 
 def _refined(stretch: Stretch, batch: int, precise: dict[int, float]) -> Stretch:
-    """With the rate that the seconds give, if they have more digits than the rate."""
+    """Take the rate from the seconds if they have more digits than the printed rate."""
     seconds = precise.get(stretch.line)
     if seconds is None:
         return stretch
@@ -63,7 +63,8 @@ def _refined(stretch: Stretch, batch: int, precise: dict[int, float]) -> Stretch
 
 
 def _whole(bounds: list[tuple[float, float]]) -> int:
-    """The one whole number within all bounds; 0 where there is none or more than one."""
+    """Return the one whole number within all bounds; 0 if there is none or more than one."""
+
     if not bounds:
         return 0
     low, high = max(one for one, _ in bounds), min(one for _, one in bounds)

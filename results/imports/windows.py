@@ -1,4 +1,4 @@
-"""The windows of a log's workers: who measured each, how long it took, and if that can be true."""
+"""Windows of a log's workers, with plausibility checks of their times."""
 
 import math
 import re
@@ -7,7 +7,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
+
 from bench.notes import Note, NoteKind
 from bench.trial import Trial
 from results.imports.log import Format, Log, Stretch, with_steps
@@ -20,16 +21,16 @@ Workers = dict[str, list[Stretch]]
 
 
 def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
-    """The stretches of each worker, by its name; `logs` are by file, `asked` workers are to be.
+    """Return the intervals of each worker, by name.
 
-    Where speeds are of the whole job, those of the first who says any. Raises SpecError where it
-    cannot be told who is who.
+    logs: by file. asked: expected number of workers. If throughput is of the whole job, only the
+    first printing worker counts. Raises SpecError if lines cannot be assigned to workers.
     """
     found: Workers = {}
     for name, log in logs.items():
         for worker, stretches in _of_file(name, log, asked, len(logs) > 1).items():
             if worker in found:
-                raise SpecError(f"{name}: worker {worker} is in another of the files too")
+                raise SpecError(error_line(name, problem=f"worker {worker} is also in another file"))
             found[worker] = stretches
     ordered = sorted(found, key=_number)
     if format_.of != "workers":
@@ -51,19 +52,18 @@ def _of_file(name: str, log: Log, asked: int, several: bool) -> Workers:
     _check_no_copies(name, parts)
     _check_mixed(name, parts)
     if found and parts:
-        raise SpecError(
-            f"{name}: some lines name their worker, others do not; take one or the other"
-        )
+        problem = "some lines name their worker, others do not"
+        raise SpecError(error_line(name, problem=problem, fix="Keep only one kind of line"))
     if several and len(parts) == 1:
         return {name: parts[0]}
     return found | {str(number): part for number, part in enumerate(parts)}
 
 
 def _unmixed(stretches: Sequence[Stretch], asked: int) -> list[list[Stretch]]:
-    """Lines of as many workers as are asked for, the nth to say a place being the nth worker's.
+    """Assign unnamed lines to `asked` workers: the nth line of a place is the nth worker's.
 
-    Who is who may change from line to line; the job's rate does not depend on it. All are one's
-    where one is asked for.
+    The assignment may differ between places; the job's throughput does not depend on it. With
+    one worker, all lines are its own.
     """
     if asked <= 1:
         return [list(stretches)] if stretches else []
@@ -82,27 +82,31 @@ def _check_once(worker: str, stretches: Sequence[Stretch], logs: Mapping[str, Lo
     for before, after in pairwise(stretches):
         if after.place <= before.place:
             words = ("epoch", "batch")[: len(after.place)] if len(after.place) > 1 else ("step",)
-            what = " ".join(f"{w} {n}" for w, n in zip(words, after.place, strict=True))
+            place = " ".join(f"{w} {n}" for w, n in zip(words, after.place, strict=True))
             raise SpecError(
-                f"{', '.join(logs)}:{after.line}: {what} comes again or too late. Cut the log into "
-                f"one file per run, or add --workers N if N workers mix their lines in it"
+                error_line(
+                    f"{', '.join(logs)}:{after.line}",
+                    problem=f"{place} is repeated or out of order",
+                    fix="Cut the log into one file per run, or, if N workers print to this file, "
+                    "add --workers N",
+                )
             )
 
 
 def _check_no_copies(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
-    """Raises SpecError if workers agree in every digit of speeds that vary: they are one."""
+    """Raise SpecError if two workers have the same varying throughput on every line."""
     speeds = [[(one.place, one.rate, one.seconds) for one in part] for part in parts]
     for first, second in pairwise(speeds):
         varied = len({one[1:] for one in first}) > 1
         if varied and first == second:
-            raise SpecError(
-                f"{name}: {len(parts)} workers would have the same speed in every line, so the "
-                f"lines are copies. Give each line once, without --workers"
-            )
+            problem = f"{len(parts)} workers have the same throughput on every line, so the "
+            problem += "lines are copies"
+            fix = "Give each line once, without --workers"
+            raise SpecError(error_line(name, problem=problem, fix=fix))
 
 
 def _check_mixed(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
-    """Raises SpecError if no epoch has lines of two workers mixed: one may be of a validation."""
+    """Raise SpecError if workers' lines are not interleaved: one may be a validation's."""
     for first, second in pairwise(parts):
         # The numbers of each worker's lines, by epoch.
         ends, begins = (grouped((o.place[:-1], o.line) for o in part) for part in (first, second))
@@ -110,14 +114,17 @@ def _check_mixed(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
         if both and all(max(ends[epoch]) < min(begins[epoch]) for epoch in both):
             line = min(begins[both[0]])
             raise SpecError(
-                f"{name}:{line}: expected the lines of {len(parts)} workers mixed, got them one "
-                f"worker after the other, as of another run or of a validation. Cut the log into "
-                f"one file per run and worker"
+                error_line(
+                    f"{name}:{line}",
+                    expected=f"interleaved lines of {len(parts)} workers",
+                    got="one worker after the other, as from another run or a validation",
+                    fix="Cut the log into one file per run and worker",
+                )
             )
 
 
 def common_stretches(found: Workers, asynchronous: bool) -> Workers:
-    """Without the stretches that not every worker tells of, where workers go alike."""
+    """Keep the intervals that every worker printed, if workers are synchronous."""
     if asynchronous or len(found) == 1:
         return found
     common = set.intersection(*({one.place for one in part} for part in found.values()))
@@ -125,7 +132,7 @@ def common_stretches(found: Workers, asynchronous: bool) -> Workers:
 
 
 def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[Rank, ...]:
-    """The ranks with their raw windows; `shares` processes each print the speed of their images."""
+    """Return the ranks with raw windows; `shares` processes each print their own throughput."""
     own = {
         "workers": trial.worker_batch,
         "one-worker": trial.worker_batch,
@@ -133,7 +140,7 @@ def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[R
         "job": trial.global_batch / shares,
     }[format_.of]
     counted = trial.worker_batch if format_.of == "workers" else trial.global_batch
-    # Whether the times on the lines tell when each stretch ended; else one follows the other.
+    # If every line has a time, intervals end there; else each one follows the previous one.
     times = [[math.nan if one.at is None else one.at for one in part] for part in found.values()]
     timed = all(a < b for part in times for a, b in pairwise([-math.inf, *part]))
     made = []
@@ -154,42 +161,42 @@ def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[R
 
 
 def discarded_notes(record: Record) -> list[Note]:
-    """Which of its windows do not count besides the warm-up, and what that changes."""
+    """Return the notes on windows excluded besides the warm-up."""
     job = job_windows(record)
     return [*dropped_notes(record.trial, job), *steady_state_notes(record.trial, job)]
 
 
-# Times of lines are whole seconds in some logs, and an epoch's time holds what is no training.
+# Some logs print times in whole seconds, and an epoch's time includes other work.
 _APART, _EPOCH_APART = 1.2, 2.0
 _LEAST = 3
 
 
 def clock(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> Note:
-    """Whether the speeds can be true.
+    """Check the throughput against the times printed in the log; return the note.
 
-    MXNet's Speedometer reads its clock when it is called: where nothing makes the script wait for
-    the devices, as where it has no metric, it tells how fast batches are handed out.
+    MXNet's Speedometer reads its clock when it is called. If nothing makes the script wait for
+    the devices (for example, without a metric), it measures how fast batches are queued.
     """
     lines = list(_by_lines(found, ranks))
     if len(lines) >= _LEAST:
         times = median(lines)
         if 1 / _APART < times < _APART:
             return Note(NoteKind.LOG_TIMES_AGREE)
-        return _doubtful("lines", times)
+        return _contradiction("lines", times)
     epochs = list(_by_epochs(found, ranks, logs))
     if epochs and median(epochs) > _EPOCH_APART:
-        return _doubtful("epochs", median(epochs))
+        return _contradiction("epochs", median(epochs))
     return Note(NoteKind.LOG_TIMES_UNKNOWN)
 
 
 def images_per_step(found: Workers) -> float:
-    """Of what a speed counts, by the times on the lines; 0 if they do not say."""
+    """Return the images per step by the times on the lines; 0 if unknown."""
     steps = [time * after.rate for part in found.values() for after, time in _step_times(part)]
     return median(steps) if len(steps) >= _LEAST else 0.0
 
 
 def _step_times(part: Sequence[Stretch]) -> Iterator[tuple[Stretch, float]]:
-    """Each stretch with the seconds per step since the line before it, if both have a time."""
+    """Yield intervals with their seconds per step since the previous line."""
     for before, after in pairwise(part):
         if before.at is None or after.at is None or before.place[:-1] != after.place[:-1]:
             continue
@@ -197,16 +204,16 @@ def _step_times(part: Sequence[Stretch]) -> Iterator[tuple[Stretch, float]]:
 
 
 def near(one: float, other: float) -> bool:
-    """Whether the clock cannot tell them apart."""
+    """Return whether two values are equal within the precision of the clock."""
     return one > 0 and other > 0 and 1 / _APART < one / other < _APART
 
 
-def _doubtful(what: str, factor: float) -> Note:
-    return Note(NoteKind.LOG_DOUBTFUL, {"clock": what, "factor": factor})
+def _contradiction(clock: str, factor: float) -> Note:
+    return Note(NoteKind.LOG_DOUBTFUL, {"clock": clock, "factor": factor})
 
 
 def _by_lines(found: Workers, ranks: Sequence[Rank]) -> Iterator[float]:
-    """The seconds a step between two lines over those that the second line tells."""
+    """Yield seconds per step between two lines, relative to the second line's rate."""
     for part, rank in zip(found.values(), ranks, strict=True):
         spent = {one.place: seconds for one, seconds in zip(part, rank.seconds, strict=True)}
         for after, time in _step_times(part):
@@ -215,11 +222,11 @@ def _by_lines(found: Workers, ranks: Sequence[Rank]) -> Iterator[float]:
 
 
 def _by_epochs(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> Iterator[float]:
-    """An epoch's seconds over those of its batches, with a stretch more that no line tells of."""
+    """Yield an epoch's seconds relative to its batches', plus one unprinted interval."""
     costs = grouped(one for log in logs.values() for one in log.epochs)
     for part, rank in zip(found.values(), ranks, strict=True):
-        told = grouped((o[0].place[0], o) for o in zip(part, rank.seconds, strict=True))
-        for epoch in told.keys() & costs.keys():
-            stretches, last = told[epoch], told[epoch][-1][0]
+        known = grouped((o[0].place[0], o) for o in zip(part, rank.seconds, strict=True))
+        for epoch in known.keys() & costs.keys():
+            stretches, last = known[epoch], known[epoch][-1][0]
             each = sum(time for _, time in stretches) / sum(one.steps for one, _ in stretches)
             yield median(costs[epoch]) / (each * (last.place[-1] + last.steps))

@@ -71,7 +71,7 @@ def test_hardware_is_what_the_environment_knows_of_a_host() -> None:
         ("price = 3", "expected one or more [[price]] tables, got none"),
         ("prise = 3", "unknown field 'prise'; did you mean 'price'?"),
         ("[[price]]\ncurrency='USD'", "price 1: per_hour: expected a price per hour, got none"),
-        ("[[price]]\nper_hour=1", "price 1: currency: expected three letters such as 'USD', it i"),
+        ("[[price]]\nper_hour=1", "price 1: currency: expected three letters such as 'USD', got"),
         ("[[price]]\nper_hour=1\ncurrency='$'", "price 1: currency: expected three letters"),
         (
             "[[price]]\nper_hour='1'\ncurrency='USD'",

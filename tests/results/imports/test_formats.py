@@ -125,7 +125,7 @@ def test_mixed_lines_without_names_need_the_number_of_workers(tmp_path: Path) ->
 
 def test_a_missing_worker_is_never_overlooked(tmp_path: Path) -> None:
     text = "\n".join(SPEED.format(n, 100.0) for n in (20, 40, 60))
-    with pytest.raises(SpecError, match="expected speeds of 2 workers, found those of 1"):
+    with pytest.raises(SpecError, match="expected throughput of 2 workers, got that of 1"):
         made(tmp_path, text, devices=2, hosts=2)
 
 

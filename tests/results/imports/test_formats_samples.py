@@ -60,14 +60,14 @@ def test_the_ranks_of_a_horovod_job_are_its_devices_and_one_prints_the_jobs_spee
 
 
 def test_a_device_count_against_all_ranks_of_a_job_is_refused(tmp_path: Path) -> None:
-    assert "the log says 8 (devices), --devices says 16" in refused(tmp_path, *DGX, devices=16)
+    assert "devices = 8 in the log, but --devices gives 16" in refused(tmp_path, *DGX, devices=16)
 
 
 def test_a_horovod_job_of_whose_ranks_one_prints_arguments_is_asked_for_its_devices(
     tmp_path: Path,
 ) -> None:
     texts = [horovod_job([0]), timed_speedometer(FAST, 1664)]
-    assert "add --devices N" in refused(tmp_path, *texts)
+    assert "Add --devices N" in refused(tmp_path, *texts)
     record = made(tmp_path, *texts, devices=8)
     assert point(record)[1:] == ("horovod", "float16", 8, 208)
     assert rate_of(record) == pytest.approx(11220, rel=0.002)
@@ -79,13 +79,13 @@ def test_the_batch_of_a_job_says_how_many_ranks_it_has(tmp_path: Path) -> None:
     record = made(tmp_path, *texts)
     assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (1536, 40)
     assert rate_of(record) == pytest.approx(1.642e6, rel=0.01)
-    assert "the log says 1536 (devices), --devices says 8" in refused(tmp_path, *texts, devices=8)
+    assert "devices = 1536 in the log, but --devices gives 8" in refused(tmp_path, *texts, devices=8)
 
 
 def test_ranks_that_a_jobs_batch_contradicts_are_refused(tmp_path: Path) -> None:
     texts = [mll(4, "global_batch_size", 3328), horovod_job(range(8))]
     text = refused(tmp_path, *texts, timed_speedometer(FAST, 1664))
-    assert "8 ranks print their arguments, and the global batch of 3328" in text
+    assert "8 ranks print their arguments, but the global batch of 3328" in text
     texts.append(timed_speedometer(FAST, 3328))
     assert made(tmp_path, *texts, devices=16).trial.layout.devices == 16
 
@@ -99,7 +99,7 @@ def test_a_torn_line_among_many_ranks_changes_nothing(tmp_path: Path) -> None:
 
 def test_horovods_ranks_without_numbers_do_not_count_a_job(tmp_path: Path) -> None:
     text = horovod_job(range(8)).replace("Node[", "Proc[")
-    assert "add --devices N" in refused(tmp_path, text, speedometer(FAST))
+    assert "Add --devices N" in refused(tmp_path, text, speedometer(FAST))
     assert made(tmp_path, text, speedometer(FAST), devices=8).trial.layout.devices == 8
 
 
@@ -118,7 +118,7 @@ def test_horovods_ranks_that_print_their_own_speeds_by_their_times_are_added(
 def test_horovods_ranks_whose_speeds_may_be_of_either_are_asked_for(tmp_path: Path) -> None:
     texts = [horovod_job(range(2))]
     texts += [speedometer([1400.0 + rank, 1410, 1405], f"Node[{rank}] ") for rank in range(2)]
-    assert "add --speeds-of workers or --speeds-of job" in refused(tmp_path, *texts)
+    assert "Add --speeds-of workers or --speeds-of job" in refused(tmp_path, *texts)
 
 
 def test_a_line_per_metric_is_one_window(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_four_metrics_with_blanks_for_tabs_are_one_window(tmp_path: Path) -> Non
 def test_workers_cannot_be_made_of_metrics_or_copies(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"network": "resnet-50", "batch_per_device": 32, "devices": 2}
     text = old_speedometer(SLOW, ["accuracy", "top_k_accuracy_5"])
-    assert "found those of 1" in refused(tmp_path, text, **asked, workers=2)
+    assert "got that of 1" in refused(tmp_path, text, **asked, workers=2)
     copies = "\n".join(f"{line}\n{line}" for line in speedometer(SLOW).splitlines())
     assert "the lines are copies" in refused(tmp_path, copies, **asked, workers=2)
 
@@ -213,8 +213,8 @@ def test_a_number_format_that_is_unknown_is_refused(tmp_path: Path) -> None:
 def test_float16_that_is_only_mentioned_is_asked_for(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_device": 32}
     text = refused(tmp_path, "Using fp16 with loss scale 128", speedometer(SLOW), **asked)
-    assert "line 1 mentions a 16-bit number format" in text
-    assert "add --dtype NAME" in text
+    assert "line 1 mentions a 16-bit data type" in text
+    assert "Add --dtype NAME" in text
     for option in ("--use_fp16=False", "--fp16-allreduce"):
         record = made(tmp_path, f"python train.py {option}", speedometer(SLOW), **asked)
         assert record.trial.training.dtype == "float32"
@@ -231,8 +231,8 @@ def test_a_command_line_in_the_log_says_the_number_format(tmp_path: Path) -> Non
 
 def test_one_workers_log_of_a_distributed_job_does_not_count_its_workers(tmp_path: Path) -> None:
     texts = [upstream(kv_store="dist_sync", gpus="0,1,2,3"), speedometer(SLOW)]
-    assert "add --devices N" in refused(tmp_path, *texts)
-    assert "expected speeds of 2 workers" in refused(tmp_path, *texts, devices=8)
+    assert "Add --devices N" in refused(tmp_path, *texts)
+    assert "expected throughput of 2 workers" in refused(tmp_path, *texts, devices=8)
     assert made(tmp_path, *texts, devices=4).trial.workers == 1
     record = made(tmp_path, *texts, devices=8, hosts=2, speeds_of="one-worker")
     assert (record.trial.workers, record.trial.training.batch_per_device) == (2, 16)
@@ -246,13 +246,13 @@ def test_mixed_nodes_of_a_distributed_job_are_all_of_it(tmp_path: Path) -> None:
     record = made(tmp_path, *texts)
     assert (record.trial.layout.devices, record.trial.workers) == (6, 3)
     assert rate_of(record) == pytest.approx(3 * 102, rel=0.01)
-    assert "found those of 2" in refused(tmp_path, *texts[:-1])
+    assert "got that of 2" in refused(tmp_path, *texts[:-1])
 
 
 def test_a_store_for_one_process_has_the_devices_of_that_process(tmp_path: Path) -> None:
     texts = [upstream(gpus="0,1,2,3", kv_store="nccl"), speedometer(SLOW)]
     assert made(tmp_path, *texts).trial.layout.devices == 4
-    assert "the log says 4 (devices), --devices says 8" in refused(tmp_path, *texts, devices=8)
+    assert "devices = 4 in the log, but --devices gives 8" in refused(tmp_path, *texts, devices=8)
 
 
 @pytest.mark.parametrize("store", ["local", "local_allreduce_device"])
@@ -263,21 +263,21 @@ def test_the_devices_that_training_starts_with_are_those_of_its_process(
     asked: dict[str, Any] = {"network": "resnet-50", "batch_per_device": 64}
     texts = [start, old_speedometer(SLOW, ["accuracy", "top_k_accuracy_5"])]
     assert made(tmp_path, *texts, **asked).trial.layout.devices == 2
-    assert "the log says 2" in refused(tmp_path, *texts, **asked, devices=1)
+    assert " = 2 in the log" in refused(tmp_path, *texts, **asked, devices=1)
     texts.insert(0, namespace(kv_store=store, batch_size=128))
-    assert "the log says 2 (devices)" in refused(tmp_path, *texts, **asked, devices=4)
+    assert "devices = 2 in the log" in refused(tmp_path, *texts, **asked, devices=4)
 
 
 def test_speeds_of_sentences_are_refused(tmp_path: Path) -> None:
     text = speedometer(SLOW).replace("samples/sec", "samples/sec 3057.69 tokens/sec")
-    assert "line 1: expected speeds of images, got those of tokens" in refused(
+    assert "line 1: expected throughput in images, got tokens" in refused(
         tmp_path, text, network="resnet-50", devices=1, batch_per_device=8
     )
 
 
 def test_arguments_of_two_jobs_in_one_file_are_refused(tmp_path: Path) -> None:
     texts = [upstream(), speedometer(SLOW[:3]), upstream(batch_size=128), speedometer(SLOW[3:])]
-    assert "differ in worker batch: 64 and 128" in refused(tmp_path, *texts)
+    assert "lines: expected one worker batch, got 64 and 128" in refused(tmp_path, *texts)
 
 
 def test_a_log_that_says_benchmark_has_no_real_images(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_log_that_says_benchmark_has_no_real_images(tmp_path: Path) -> None:
 
 def test_the_total_of_parameter_servers_is_not_one_workers(tmp_path: Path) -> None:
     text = refused(tmp_path, PS, SIXES)
-    assert "add --devices N" in text
+    assert "Add --devices N" in text
     record = made(tmp_path, PS, SIXES, devices=8, hosts=8)
     assert point(record)[:2] == ("inception-v3", "parameter_server")
     assert (
@@ -337,7 +337,7 @@ def test_devices_that_are_listed_count_if_no_batch_per_device_is_printed(tmp_pat
 @pytest.mark.parametrize("mode", ["forward-only", "forward only", "evaluation"])
 def test_a_log_that_is_not_of_training_is_refused(tmp_path: Path, mode: str) -> None:
     text = refused(tmp_path, tf_cnn(mode=mode), steps(MEANS, 628.5))
-    assert f"expected a log of training, got one whose mode is '{mode}'" in text
+    assert f"Mode: expected training, got '{mode}'" in text
 
 
 @pytest.mark.parametrize("prefix", ["[1,{}]<stdout>:", ""])
@@ -368,7 +368,7 @@ def test_ranks_of_tf_cnn_under_horovod_print_their_own_speed_and_one_total(
 
 def test_two_processes_without_a_common_store_are_refused(tmp_path: Path) -> None:
     mixed = [line for line in steps(MEANS, 628.5).split("\n") for _ in range(2)]
-    assert "step 1 stands there 2 times" in refused(tmp_path, tf_cnn(), *mixed)
+    assert "expected step 1 once, got 2 lines" in refused(tmp_path, tf_cnn(), *mixed)
     two = [tf_cnn(), steps(MEANS, 628.5)] * 2
     assert "Cut the log into one file per run" in refused(tmp_path, *two)
 
@@ -433,11 +433,11 @@ def test_cifar10s_multi_gpu_script_prints_the_batch_of_one_gpu(tmp_path: Path) -
 def test_inceptions_gpus_share_the_batch(tmp_path: Path) -> None:
     text = tf_steps(60.0, 64 / 60, 64 / 60)
     asked: dict[str, Any] = {"network": "inception-v3", "devices": 2}
-    assert "a batch of 64, of each device or of all 2" in refused(tmp_path, text, **asked)
+    assert "a batch of 64, either per device or for all 2" in refused(tmp_path, text, **asked)
     record = made(tmp_path, text, **asked, batch_per_device=32)
     assert rate_of(record) == pytest.approx(60, rel=0.01)
     text = refused(tmp_path, text, **asked, batch_per_device=100)
-    assert "--batch-per-device says 100" in text
+    assert "--batch-per-device gives 100" in text
     assert "--worker-batch" not in text
 
 
@@ -478,7 +478,7 @@ def test_lines_of_mlperf_v06_are_read_and_their_blocks_kept_apart(tmp_path: Path
     assert record.trial.training.batch_per_device == 128
     assert record.accuracy == pytest.approx(0.8)
     assert NoteKind.LOG_EVALUATION in kinds(record)
-    assert "add --devices N" in refused(tmp_path, *v06())
+    assert "Add --devices N" in refused(tmp_path, *v06())
 
 
 def test_evaluation_within_a_block_is_not_training(tmp_path: Path) -> None:
@@ -543,7 +543,7 @@ def test_a_persons_word_on_whose_images_speeds_count_is_taken(tmp_path: Path) ->
 
 def test_six_numbers_in_a_line_are_no_horovod_log(tmp_path: Path) -> None:
     texts = ["GPU memory per device:"] + [f"{n} 0.3 1024.0 6.5 7.9 0.1" for n in range(9)]
-    assert "expected a line with a speed in one of the formats" in refused(tmp_path, *texts)
+    assert "expected a line with a throughput in one of the formats" in refused(tmp_path, *texts)
 
 
 # Logs that are not read
@@ -569,14 +569,14 @@ def test_logs_of_other_tools_are_refused_by_name(tmp_path: Path, text: str, tool
     asked: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_device": 32}
     found = refused(tmp_path, "Starting", text, text, **asked)
     assert tool in found
-    assert "which is not read" in found
+    assert "which mxscale cannot import" in found
 
 
 def test_a_name_that_a_spreadsheet_computes_is_refused(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"devices": 1, "batch_per_device": 32}
     for name in ("=1+1", "+cmd", "-x", "@sum"):
         text = refused(tmp_path, speedometer(SLOW), network=name, **asked)
-        assert "which a spreadsheet takes for a formula" in text
+        assert "a formula character of spreadsheets" in text
 
 
 def test_a_device_may_be_no_gpu(tmp_path: Path) -> None:

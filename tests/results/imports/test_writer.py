@@ -147,7 +147,7 @@ def test_a_full_host_is_a_base_where_its_devices_are_told(tmp_path: Path) -> Non
 def test_another_log_of_a_point_is_a_repeat_and_the_same_one_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "r"
     bring(log(tmp_path), run, **ASKED)
-    assert "has this log already, as resnet-50" in refused(log(tmp_path), run, **ASKED)
+    assert "already has this log, as resnet-50" in refused(log(tmp_path), run, **ASKED)
     bring(log(tmp_path, LINES.replace("100.0", "110.0")), run, **ASKED)
     (row,) = load(run).rows
     assert row.rate is not None
@@ -186,16 +186,16 @@ def test_gzipped_and_utf_16_logs_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"", "the file is empty"),
-        (b"\x7fELF\0\0", "not text"),
+        (b"", "got an empty file"),
+        (b"\x7fELF\0\0", "got a binary file"),
         (b"1 " * 1_000_000, "in one of the formats"),
         (gzip.compress(LINES.encode(), mtime=0)[:-20], "damaged"),
         (b"hello <b>\nworld\n", "in one of the formats mxnet, tf-inception, horovod, tf-cnn, "),
-        (SPEED.format(20, 0).encode(), "1 line has none that can be used"),
-        (SPEED.format(20, "nan").encode(), "1 line has none that can be used"),
+        (SPEED.format(20, 0).encode(), "1 line has an unusable value"),
+        (SPEED.format(20, "nan").encode(), "1 line has an unusable value"),
         (SPEED.format(20, 9.5).encode(), "--warmup 0"),
-        ((LINES + LINES).encode(), "epoch 0 batch 20 comes again"),
-        (LINES.replace("100.0", "1e-320").encode(), "none that can be used"),
+        ((LINES + LINES).encode(), "epoch 0 batch 20 is repeated or out of order"),
+        (LINES.replace("100.0", "1e-320").encode(), "an unusable value"),
         (LINES.replace("[20]", f"[{'9' * 9000}]").encode(), ""),
     ],
 )
@@ -211,15 +211,15 @@ def test_what_is_no_log_gets_one_line(tmp_path: Path, text: bytes, told: str) ->
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"network": "", "devices": ""}, "add --network NAME --devices N"),
-        ({"batch_per_device": ""}, "add --batch-per-device N"),
+        ({"network": "", "devices": ""}, "Add --network NAME --devices N"),
+        ({"batch_per_device": ""}, "Add --batch-per-device N"),
         ({"devices": "many"}, "--devices: expected a whole number"),
         ({"devices": "3", "hosts": "2"}, "3 devices do not fill 2 hosts of 2"),
         ({"dtype": "float8"}, "--dtype: expected one of float32"),
         ({"speeds_of": "me"}, "--speeds-of: expected one of workers, one-worker"),
         ({"data": "mixed"}, "--data: expected one of real, synthetic"),
         ({"format": "mxnets"}, "did you mean 'mxnet'?"),
-        ({"format": "horovod"}, "expected lines with a speed (Horovod's"),
+        ({"format": "horovod"}, "expected lines with a throughput (Horovod's"),
     ],
 )
 def test_options_that_cannot_be_get_one_line(
@@ -231,10 +231,10 @@ def test_options_that_cannot_be_get_one_line(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"network": "alexnet"}, "the log says resnet50 (network), --network says alexnet"),
-        ({"devices": "8"}, "the log says 4 (devices), --devices says 8"),
-        ({"batch_per_device": "32"}, "the log says 64 (batch per device), --batch-per-device"),
-        ({"kvstore": "horovod"}, "the log says replicated (kvstore), --kvstore says horovod"),
+        ({"network": "alexnet"}, "network = resnet50 in the log, but --network gives alexnet"),
+        ({"devices": "8"}, "devices = 4 in the log, but --devices gives 8"),
+        ({"batch_per_device": "32"}, "batch per device = 64 in the log, but --batch-per-device"),
+        ({"kvstore": "horovod"}, "kvstore = replicated in the log, but --kvstore gives horovod"),
     ],
 )
 def test_an_option_against_the_log_gets_one_line(
@@ -251,7 +251,7 @@ def test_options_that_say_what_the_log_says_are_taken(tmp_path: Path) -> None:
 def test_a_run_that_was_measured_takes_no_imports(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs" / "runs" / "demo", tmp_path / "r")
     before = (tmp_path / "r" / "records.jsonl").read_bytes()
-    assert "holds what mxscale measured" in refused(log(tmp_path), tmp_path / "r", **ASKED)
+    assert "a run measured by mxscale" in refused(log(tmp_path), tmp_path / "r", **ASKED)
     assert (tmp_path / "r" / "records.jsonl").read_bytes() == before
 
 
@@ -263,7 +263,7 @@ def test_a_log_of_a_whole_job_is_imported_alone(tmp_path: Path) -> None:
         devices="32",
         **HOROVOD,
     )
-    assert "import one after the other" in text
+    assert "Import them one by one" in text
 
 
 def test_a_report_of_imports_is_built(tmp_path: Path) -> None:
