@@ -12,7 +12,6 @@ from scipy.special import stdtrit
 
 from bench.errors import error_line
 from bench.statistics.confidence import StandardError
-
 from bench.trial import Trial
 from results.comparison import compare
 from results.errors import StoreError
@@ -128,9 +127,7 @@ def power_sentence(records: Sequence[Record], blocks: int) -> str:
     known = len(records) // len(BLOCK)
     spread = noise([rate_of(one) for one in records]) if known else ASSUMED_SCATTER
     source = (
-        f"measured in {known} blocks"
-        if known > 1
-        else "measured in 1 block only, so uncertain"
+        f"measured in {known} blocks" if known > 1 else "measured in 1 block only, so uncertain"
     )
     least = percent(detectable_difference(spread, blocks))
     return (

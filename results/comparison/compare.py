@@ -8,7 +8,6 @@ from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bench.errors import error_line
 from bench.notes import INTERFERENCE
-
 from bench.settings.declaration import Role
 from bench.statistics.confidence import (
     CONFIDENCE,

@@ -155,6 +155,5 @@ def _conditions(row: ScalingRow) -> dict[str, str]:
     names = {name for one in recorded for name in one}
     return {
         name: " or ".join(sorted({one.get(name, "unset") for one in recorded}))
-
         for name in sorted(names)
     }

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from bench.errors import SpecError, error_line, quoted
-
 from results.comparison.compare import differing_settings
 from results.comparison.differences import run_differences
 from results.run import Run

@@ -1,2 +1,1 @@
 """Energy and cost of a point."""
-

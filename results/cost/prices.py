@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from bench.errors import SpecError, brief, error_line, quoted, unknown
-
 from bench.settings.declaration import checked
 
 _KEYS: tuple[Literal["host", "gpu", "processor"], ...] = ("host", "gpu", "processor")

@@ -70,8 +70,7 @@ def _case(point: ExportPoint) -> TestCase:
     return case
 
 
-def _output(point: ExportPoint)
- -> list[str]:
+def _output(point: ExportPoint) -> list[str]:
     row = point.row
     lines = [f"{name}: {value:.6g}" for name, value in point.figures.items()]
     lines.append(f"status: {row.status}; {point.standing}")

@@ -8,7 +8,6 @@ from typing import Any
 
 from bench.errors import error_line
 from results.errors import StoreError
-
 from results.exports.point import ExportPoint, export_points, legible, start_seconds
 from results.run import Run
 from results.run_folder import REPORT

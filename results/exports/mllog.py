@@ -84,7 +84,6 @@ def _settings(log: MLLogger, one: RepeatSummary, point: ExportPoint, time_ms: in
         "repeat": one.identity.repeat + 1,
         "standing": point.standing,
         # The checker ignores the part of a line before its last mark.
-
         "source": legible(one.source).replace(":::", ""),
         "code": one.identity.code_hash,
         **point.labels,

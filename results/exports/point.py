@@ -11,7 +11,6 @@ from pathlib import Path
 
 from bench.errors import error_line
 from bench.notes import NoteKind
-
 from bench.trial import Trial
 from results.errors import StoreError
 from results.rates import ASSUMED_SCATTER

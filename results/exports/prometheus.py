@@ -50,8 +50,7 @@ def text(run: Run) -> str:
         for base, texts in (((), _PLAIN), (("base",), _BASED))
         for name, title in texts.items()
     }
-    ok = Gauge("mxscale_point_ok", "1 if the point has a result"
-, common, registry=registry)
+    ok = Gauge("mxscale_point_ok", "1 if the point has a result", common, registry=registry)
     missing = Gauge(
         "mxscale_points_missing", "Points not measured yet", ("run",), registry=registry
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import SpecError, error_line, quoted
-
 from bench.trial import chosen
 from results.errors import StoreError
 
@@ -38,9 +37,10 @@ def load_exporter(target: str) -> Exporter:
     try:
         module = importlib.import_module(f"results.exports.{target}")
     except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in _OWN_PACKAGES:
+        package = (error.name or "").partition(".")[0]
+        if package in _OWN_PACKAGES:
             raise
-        problem = f"the Python package {error.name} is not installed"
+        problem = f"the Python package {package} is not installed"
         fix = "Install it with 'make exports'"
         raise SpecError(error_line(target, problem=problem, fix=fix)) from error
     write: Exporter = module.write

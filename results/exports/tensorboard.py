@@ -56,8 +56,7 @@ def _lines(points: Iterable[ExportPoint]) -> dict[str, list[ExportPoint]]:
     found: dict[str, list[ExportPoint]] = {}
     for point in points:
         parts = (point.labels[name] for name in ("network", "mode", "kvstore", "dtype"))
-        name = _curve_name(f"scaling
- {' '.join(parts)}", point.standing)
+        name = _curve_name(f"scaling {' '.join(parts)}", point.standing)
         members = found.setdefault(name, [])
         if any(one.row.trial.layout.devices == point.row.trial.layout.devices for one in members):
             members = found.setdefault(f"{name} {point.row.trial.key}", [])

@@ -152,8 +152,7 @@ def _plain(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _stated(arguments: dict[str, str])
- -> Iterator[tuple[str, object]]:
+def _stated(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
     """Yield the settings in the arguments of upstream's, GluonCV's and similar scripts."""
     store = arguments.get("kv_store") or arguments.get("kvstore") or ""
     if arguments.get("horovod") == "True":

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from bench.errors import SpecError, error_line, quoted, unknown
-
 from results.imports import horovod, mlperf, mxnet, tf_cnn, tf_inception
 from results.imports.lines import lines
 from results.imports.log import Format, Log

@@ -19,8 +19,7 @@ _HEAD = 1 << 16
 _LONGEST = 1 << 14
 # Characters per log, uncompressed.
 MOST_BYTES = 1 << 30
-_COLORS = re
-.compile(r"\x1b\[[0-9;]{0,32}[A-Za-z]")
+_COLORS = re.compile(r"\x1b\[[0-9;]{0,32}[A-Za-z]")
 # mpirun and horovodrun (optionally with a time), SageMaker's "[1,mpirank:0,algo-1]<stderr>:",
 # mxscale's launch.launch, srun --label.
 _PREFIX = re.compile(

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from bench.errors import SpecError, error_line, quoted
-
 from bench.notes import Note, NoteKind
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Stretch

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bench.errors import SpecError, error_line
-
 from results.imports import mlperf
 from results.imports.arguments import BYTEPS
 from results.imports.lines import Line

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import SpecError, error_line, quoted
-
 from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.settings.parts import DEVICE_KINDS, DTYPES, MOST_DEVICES
@@ -179,9 +178,7 @@ class _Point:
         """Return a setting; raise SpecError for control characters or a spreadsheet formula."""
         where = f"{self.where}: {name}"
         if isinstance(found, str) and not found.isprintable():
-            raise SpecError(
-                error_line(where, expected="printable characters", got=quoted(found))
-            )
+            raise SpecError(error_line(where, expected="printable characters", got=quoted(found)))
         if isinstance(found, str) and found[:1] in _FORMULA:
             expected = "a name that does not begin with a formula character of spreadsheets "
             expected += f"({' '.join(_FORMULA)})"
@@ -189,13 +186,12 @@ class _Point:
         return found
 
     def _differ(self, name: str, stated: object, asked: object) -> None:
-        setting = name.replace("_", " ")
+        setting, option = name.replace("_", " "), _OPTIONS[name]
         raise SpecError(
             error_line(
                 self.where,
-                problem=f"{setting} = {brief(stated)} in the log, but {_OPTIONS[name]} gives {asked}",
-
-                fix=f"Remove {_OPTIONS[name]}, or give the log that it belongs to",
+                problem=f"{setting} = {brief(stated)} in the log, but {option} gives {asked}",
+                fix=f"Remove {option}, or give the log that it belongs to",
             )
         )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import SpecError, error_line, quoted
-
 from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows

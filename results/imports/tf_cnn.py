@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench.errors import SpecError, error_line, quoted
-
 from results.imports.arguments import HOROVOD
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Stretch, number, printed_rate

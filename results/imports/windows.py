@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import median
 
 from bench.errors import SpecError, error_line
-
 from bench.notes import Note, NoteKind
 from bench.trial import Trial
 from results.imports.log import Format, Log, Stretch, with_steps
@@ -30,7 +29,9 @@ def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
     for name, log in logs.items():
         for worker, stretches in _of_file(name, log, asked, len(logs) > 1).items():
             if worker in found:
-                raise SpecError(error_line(name, problem=f"worker {worker} is also in another file"))
+                raise SpecError(
+                    error_line(name, problem=f"worker {worker} is also in another file")
+                )
             found[worker] = stretches
     ordered = sorted(found, key=_number)
     if format_.of != "workers":

@@ -106,7 +106,7 @@ def test_points_of_other_settings_are_paired_only_across(
 ) -> None:
     code, said = refusal(commands.report_compare, "fast", "other")
     assert code == 2
-    assert "--across pairs points" in said
+    assert "Use --across to pair points" in said
     commands.report_compare.body(Context(), "fast", "other", across=True)
     assert "alexnet local x1: differs in lr (0.01 / 0.5)." in capsys.readouterr().out
 
@@ -128,7 +128,7 @@ def test_a_baseline_is_kept_listed_compared_with_and_removed(
     assert "no baseline yet" in capsys.readouterr().out
     commands.report_baseline.body(Context(), "main", run="fast")
     commands.report_baselines.body(Context())
-    assert "main: run fast, kept " in capsys.readouterr().out
+    assert "main: run fast, saved " in capsys.readouterr().out
     code, _ = refusal(commands.report_compare, "main", "slow", fail_on="3%")
     assert code == 4
     code, said = refusal(commands.report_baseline, "main", run="fast", remove="yes")

@@ -206,6 +206,5 @@ def test_a_setting_that_fails_gives_no_number_and_ends_after_the_first_block(
     words = ["--sweep", sweep_file(tmp_path, SWEEP), "--point", "x1", "--run", f"{tmp_path}/r"]
     done = fab("bench.ab", *words, "", "fake_faults=worker:raise@1")
     assert done.returncode == 5
-    assert "2 of 4 runs have no result; the first: tiny
- local x1: failed: " in done.stderr
+    assert "2 of 4 runs have no result; the first: tiny local x1: failed: " in done.stderr
     assert "faster" not in done.stdout

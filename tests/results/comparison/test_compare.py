@@ -259,7 +259,6 @@ def test_half_the_speed_is_a_regression() -> None:
     [
         (ran(0.01), ran(0.02), "A: n = 1, measured for 0.07 s; run more windows or repeats; B: "),
         (ran(1.0), ran(2.0, OTHERS), "B: n = 1, measured with interference"),
-
     ],
 )
 def test_a_process_measured_briefly_or_disturbed_decides_nothing(

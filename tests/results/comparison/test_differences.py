@@ -77,7 +77,6 @@ def test_data_emulation_and_who_measured_matter() -> None:
     assert (scripted.b, scripted.matters) == ("the simulated engine", True)
 
 
-
 def test_variables_instructions_and_the_build_matter() -> None:
     one = told(variables={"OMP_NUM_THREADS": "1"}, instructions="avx2", mxnet_digest="1")
     other = told(variables={}, instructions="avx512", mxnet_digest="2")

@@ -47,8 +47,7 @@ def test_words_have_to_name_one_point() -> None:
     runs = [dated("a", 1), dated("b", 2, kvstore="dist_sync")]
     with pytest.raises(SpecError, match=r"in 2 runs, these match: alexnet local x1, alexnet dis"):
         history(runs, "alexnet")
-    with pytest.raises(SpecError, match="in 2 runs, no point matches"
-):
+    with pytest.raises(SpecError, match="in 2 runs, no point matches"):
         history(runs, "vgg")
     assert len(history(runs, "dist_sync")) == 1
 

@@ -85,7 +85,10 @@ def test_repeats_count_alike_and_give_the_interval() -> None:
         ({"a": span(VIRTUAL), "b": span(VIRTUAL, machine="n")}, VIRTUAL),
         ({"a": span(400.0)}, "measured too briefly to read energy counters (b)"),
         ({}, "measured too briefly to read energy counters"),
-        ({host: span(2.0, 1.0) for host in "ab"}, "measured for 1.0 s, too briefly to read energy counters"),
+        (
+            {host: span(2.0, 1.0) for host in "ab"},
+            "measured for 1.0 s, too briefly to read energy counters",
+        ),
         ({host: span(0.0) for host in "ab"}, "the energy counter did not advance"),
         (
             {host: [{"at": at, "machine": host} for at in (1.0, 9.0)] for host in "ab"},
@@ -147,7 +150,11 @@ def test_columns_stand_only_where_a_point_knows_a_value(tmp_path: Path) -> None:
     assert float(told[0][0]) == pytest.approx(0.2)
     assert float(told[0][1]) == pytest.approx(14400)
     assert told[0][2] == ""
-    assert told[1] == ("", "", f"images/J: {VIRTUAL}; images/USD: no price in prices.toml matches x")
+    assert told[1] == (
+        "",
+        "",
+        f"images/J: {VIRTUAL}; images/USD: no price in prices.toml matches x",
+    )
     assert told[2] == ("", "", "")
 
 
@@ -161,7 +168,9 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
     assert "images/USD: from the hourly price of the point's hosts in prices.toml." in text
     names = "alexnet local x2, alexnet local x4, alexnet local x8 and 1 more"
     assert text.count(f"images/J not available for {names}: {VIRTUAL}.") == 1
-    assert text.count(f"images/USD not available for {names}: no price in prices.toml matches x.") == 1
+    assert (
+        text.count(f"images/USD not available for {names}: no price in prices.toml matches x.") == 1
+    )
 
 
 def test_one_line_says_why_nothing_is_known() -> None:

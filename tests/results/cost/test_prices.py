@@ -110,7 +110,7 @@ def test_a_mistake_in_prices_is_told_with_its_place(tmp_path: Path, text: str, s
 
 
 def test_prices_that_are_not_there_are_told(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="cannot be read .No such file"):
+    with pytest.raises(SpecError, match=r"cannot be read \(No such file"):
         load_prices(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SpecError, match="not a TOML file"):

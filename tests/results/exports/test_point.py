@@ -73,7 +73,7 @@ def test_bytes_are_not_called_images(tmp_path: Path) -> None:
 def test_a_repeat_without_its_series_is_one_line(tmp_path: Path) -> None:
     (point,) = export_points(run_of(tmp_path, [repeat([[1, 1.0, 2.0]])]))
     (one,) = point.row.repeats
-    with pytest.raises(StoreError, match="the record is damaged. Rerun the sweep"):
+    with pytest.raises(StoreError, match=r"the record is damaged\. Rerun the sweep"):
         repeat_series({}, one)
 
 

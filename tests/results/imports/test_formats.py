@@ -63,7 +63,7 @@ def test_workers_of_inception_are_added_and_a_speed_of_zero_is_told_by_its_secon
     first = "(0.0 examples/sec; 65.428  sec/batch)"
     log = read("tf-inception", [text.format(0, 0, first), text.format(1, 0, first)])
     assert [(one.worker, one.seconds) for one in log.stretches] == [("0", 65.428), ("1", 65.428)]
-    assert log.said == {"kvstore": "parameter_server"}
+    assert log.stated == {"kvstore": "parameter_server"}
 
 
 def test_speeds_of_mxnets_workers_are_added_window_by_window() -> None:
@@ -192,7 +192,7 @@ def test_tf_cnn_says_all_of_its_point() -> None:
 def test_a_process_of_tf_cnn_among_others_counts_for_all_of_them() -> None:
     texts = ["Batch size:  256 global", "             64 per device", "Variables:   horovod"]
     texts += ["10\timages/sec: 500.0 +/- 0.0 (jitter = 0.0)\t7.9", "total images/sec: 1990.00"]
-    assert read("tf-cnn", texts).said["shares"] == 4
+    assert read("tf-cnn", texts).stated["shares"] == 4
 
 
 def test_horovods_benchmark_gives_an_interval_of_its_iterations() -> None:

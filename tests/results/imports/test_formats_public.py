@@ -86,7 +86,9 @@ def test_a_total_of_two_processes_is_not_booked_on_one_device(tmp_path: Path) ->
     # An excerpt from one of two workers of tf_cnn_benchmarks, without its head.
     text = steps(MEANS, 2 * MEANS[-1])
     asked: dict[str, Any] = {"network": "resnet-50", "batch_per_device": 32}
-    assert "expected 2 devices or more, because the printed total" in refused(tmp_path, text, **asked, devices=1)
+    assert "expected 2 devices or more, because the printed total" in refused(
+        tmp_path, text, **asked, devices=1
+    )
     assert rate_of(made(tmp_path, text, **asked, devices=2)) > 1.9 * MEANS[-1]
 
 

@@ -79,7 +79,9 @@ def test_the_batch_of_a_job_says_how_many_ranks_it_has(tmp_path: Path) -> None:
     record = made(tmp_path, *texts)
     assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (1536, 40)
     assert rate_of(record) == pytest.approx(1.642e6, rel=0.01)
-    assert "devices = 1536 in the log, but --devices gives 8" in refused(tmp_path, *texts, devices=8)
+    assert "devices = 1536 in the log, but --devices gives 8" in refused(
+        tmp_path, *texts, devices=8
+    )
 
 
 def test_ranks_that_a_jobs_batch_contradicts_are_refused(tmp_path: Path) -> None:
