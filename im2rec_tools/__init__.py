@@ -1,17 +1,17 @@
-"""Images to RecordIO shards and back; needs nothing else of the project."""
+"""Data tools: pack images into RecordIO shards. Independent of the other packages."""
 
 import sys
 
 
 def _moved_command() -> str:
-    """The data command that is being run by its module, as in version 0.1.0; NAME for others."""
+    """Return the data command run as a module, as in version 0.1.0; NAME if unknown."""
     words = sys.orig_argv
     if sys.argv[:1] != ["-m"] or "-m" not in words[:-1]:
         return ""
     package, _, name = words[words.index("-m") + 1].partition(".")
     if package != __name__ or not name or name == "__main__":
         return ""
-    from im2rec_tools.commands import NAMES  # noqa: PLC0415 - only if such a command is run
+    from im2rec_tools.commands import NAMES  # noqa: PLC0415 - needed for such commands only
 
     name = name.removeprefix("commands.").replace("_", "-")
     return name if name in NAMES else "NAME" if name in NAMES.values() else ""

@@ -14,7 +14,7 @@ from im2rec_tools.terminal import echo
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command that the first argument names; return its exit code."""
+    """Run the command named by the first argument; return its exit code."""
     name = argv[0] if argv else "--help"
     if name in {"-h", "--help"}:
         echo("usage: python -m im2rec_tools NAME ... (NAME --help lists its options)")

@@ -1,4 +1,4 @@
-"""How far work is: bars on a terminal, plain lines elsewhere."""
+"""Progress display: bars on a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -16,7 +16,7 @@ _LINE_SECONDS = 10.0
 
 
 class Bars:
-    """Named bars that advance; without a terminal, a line now and then of those that take long."""
+    """Named progress bars; without a terminal, a line per bar every 10 s."""
 
     def __init__(self) -> None:
         self._console = Screen(err=True)
@@ -29,7 +29,7 @@ class Bars:
             disable=not self._console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._said: dict[str, float] = {}
+        self._printed: dict[str, float] = {}
         self._begun: set[str] = set()
         self._paces: dict[str, RemainingTime] = {}
 
@@ -41,7 +41,7 @@ class Bars:
         self._progress.stop()
 
     def show(self, name: str, done: int, total: int, note: str = "") -> None:
-        """Moves the bar `name` to done of total; total 0 is unknown."""
+        """Set the bar `name` to done of total; a total of 0 is unknown."""
         count = f"{done}/{total}" if total else str(done)
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(escape(name), total=1, count="", note="")
@@ -56,29 +56,29 @@ class Bars:
             self._plain(name, f"{name}: {count} {note}".rstrip(), done, total)
 
     def follow(self, progress: Progress) -> None:
-        """Moves the bar of a step and notes its images per second, what is left and what is bad."""
+        """Update the bar of a step: throughput, time left, bad images."""
         pace = self._paces.setdefault(progress.step, RemainingTime(progress.done))
         self.show(progress.step, progress.done, progress.total, pace.note(progress))
 
     def _plain(self, name: str, line: str, done: int, total: int) -> None:
         now = time.monotonic()
-        is_new = name not in self._said
-        since = now - self._said.setdefault(name, now)
+        is_new = name not in self._printed
+        since = now - self._printed.setdefault(name, now)
         last = done == total and name in self._begun
-        # What takes less than ten seconds from its first step to its last says no line.
+        # A step that ends within 10 s of its first update prints no further line.
         begins = is_new and done == 0 and total > 0
         if not (begins or last or since >= _LINE_SECONDS):
             return
         if last:
             self._begun.discard(name)
-            self._said[name] = math.inf
+            self._printed[name] = math.inf
         else:
             self._begun.add(name)
-            self._said[name] = now
+            self._printed[name] = now
         echo(line, err=True)
 
     def say(self, text: str) -> None:
-        """Says a line that is a result: on the output proper."""
+        """Print a line of the result to standard output."""
         if self._console.is_terminal and sys.stdout.isatty():
             self._progress.console.print(line(text), soft_wrap=True, highlight=False)
         else:
@@ -86,13 +86,13 @@ class Bars:
 
 
 class RemainingTime:
-    """Images per second of a step since it began, and how long the rest will take at that."""
+    """Throughput of a step since it began, and the estimated time left."""
 
     def __init__(self, first: int) -> None:
         self._first, self._began = first, time.monotonic()
 
     def note(self, progress: Progress) -> str:
-        """Such as '812 images/s, 1:23 left, 2 bad'."""
+        """Return throughput, time left and bad images: '812 images/s, 1:23 left, 2 bad'."""
         seconds = time.monotonic() - self._began
         notes = []
         if progress.done > self._first and seconds > 0:
@@ -111,7 +111,7 @@ class RemainingTime:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as m:ss or h:mm:ss."""
+    """Format seconds as m:ss or h:mm:ss."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

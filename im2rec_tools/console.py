@@ -1,4 +1,4 @@
-"""Rich's console for text of hosts, files and other people."""
+"""Rich console for untrusted text from hosts and files."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from im2rec_tools.terminal import one_line, printable, unfiltered
 
 
 class Screen(Console):
-    """Rich's console, whose own escape sequences are the only ones that it prints."""
+    """Rich console that prints no escape sequences but its own."""
 
     def __init__(self, *, err: bool = False, **settings: Any) -> None:
         super().__init__(**{"file": unfiltered(err), "stderr": err, **settings})
@@ -20,7 +20,7 @@ class Screen(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As Rich's, with each control character of a text as a blank."""
+        """Render as Rich does, with control characters of a text as spaces."""
         for one in super().render(renderable, options):
             text = one.text
             if one.control or text == "\n" or text == (safe := _lines(text)):
@@ -34,22 +34,22 @@ def _lines(text: str) -> str:
 
 
 def cell(value: object, style: str = "") -> Text:
-    """A value in one line, without markup, as a cell of a table."""
+    """Return a value as a table cell: one line, no markup."""
     return Text(one_line(value), style=style)
 
 
 def line(value: object, style: str = "") -> Text:
-    """A value as one line without markup, its blanks kept."""
+    """Return a value as one line without markup; spaces are kept."""
     return Text(printable(value), style=style)
 
 
 def table_width(table: Table) -> int:
-    """How many columns a table takes that no terminal limits."""
-    # Without a height a dumb terminal is taken for 80 columns wide whatever the width.
+    """Return the width of a table in columns, unlimited by a terminal."""
+    # Without a height, Rich assumes 80 columns on a dumb terminal, whatever the width.
     return Screen(width=1000, height=25).measure(table).maximum
 
 
 def screen_for(table: Table) -> Screen:
-    """Standard output; wide enough to be read later if it is no terminal."""
+    """Return a screen on standard output; wide if that is no terminal."""
     screen = Screen()
     return screen if screen.is_terminal else Screen(width=max(140, table_width(table)))

@@ -1,9 +1,9 @@
-"""The exception for bad data or options, the form of error lines, and quoting in them."""
+"""DataError, the form of error lines, and quoting in them."""
 
 # Characters of a quoted word; what is longer ends in "...".
 MOST_QUOTED = 60
-# Characters of a text that another library composed, such as a parser's error.
-_MOST_SAID = 200
+# Characters of another library's error text.
+_MOST_BRIEF = 200
 
 
 def error_line(
@@ -38,11 +38,14 @@ def quoted(value: object) -> str:
 def brief(text: object) -> str:
     """Shorten another library's error text to one line of at most 200 characters."""
     line = " ".join(str(text).encode("utf-8", "backslashreplace").decode().split())
-    return line if len(line) <= _MOST_SAID else f"{line[:_MOST_SAID]}..."
+    return line if len(line) <= _MOST_BRIEF else f"{line[:_MOST_BRIEF]}..."
 
 
 def plain(text: str) -> str:
-    """Return text for int() or float(); raise ValueError for '1_0' and non-ASCII digits."""
+    """Return text for int() or float().
+
+    Raises ValueError for '1_0' and digits outside ASCII.
+    """
     if not text.isascii() or "_" in text:
         raise ValueError(f"expected a number in ASCII digits, got {quoted(text)}")
     return text
@@ -53,7 +56,7 @@ class DataError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The summary, then a line for each place that is wrong."""
+        """The summary, then one line per error."""
         return tuple(map(str, self.args))
 
     def __str__(self) -> str:

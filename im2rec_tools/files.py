@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and whether they will fit."""
+"""Atomic files and folders, locks, checks of free space."""
 
 import ctypes
 import fcntl
@@ -10,31 +10,31 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 
 _ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
 
 
 def part_of(path: Path) -> Path:
-    """Where a file or folder is written until it is whole."""
+    """Return the temporary name of a file or folder until it is complete."""
     return path.with_name(f".{path.name}.part")
 
 
 def create(path: Path, mode: int = 0o666) -> IO[bytes]:
-    """Create a file to write. What had its name, such as a link, is removed and not followed."""
+    """Create a file to write; replace an existing file or link, never follow it."""
     path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, mode), "wb")
 
 
 def create_folder(path: Path) -> None:
-    """Create an empty folder. What had its name is removed; a link is not followed."""
+    """Create an empty folder; replace an existing one, never follow a link."""
     remove(path)
     path.mkdir(parents=True)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all that is in it, if it is there."""
+    """Remove a file, a link or a whole folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -42,7 +42,7 @@ def remove(path: Path) -> None:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Wait until what was written to a file is on disk."""
+    """Wait until the data written to a file are on disk."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -63,7 +63,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def _flush_disk(folder: Path) -> None:
-    """Wait until all of a folder's file system is on disk: of thousands of files this is quick."""
+    """Sync a folder's whole file system: faster than fsync of thousands of files."""
     libc = ctypes.CDLL(None, use_errno=True)
     with _opened(folder) as descriptor:
         if libc.syncfs(descriptor):
@@ -73,11 +73,12 @@ def _flush_disk(folder: Path) -> None:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, that takes its name when the block ends well and vanishes otherwise.
+    """Open a file that takes its name, on disk, when the block succeeds.
 
-    It is on disk then. A device or a pipe, such as /dev/stdout, is written to and not replaced.
+    The file is removed if the block fails. A device or a pipe, such as /dev/stdout, is written
+    to, not replaced.
     """
-    sibling = part_of(path)  # one that was left over is written anew
+    sibling = part_of(path)  # an old one is overwritten
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not (path.is_file() or path.is_dir()):
@@ -90,14 +91,16 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
             sibling.replace(path)
             flush_folder(path.parent)
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+        raise DataError(
+            error_line(path, problem=f"cannot be written ({error.strerror or error})")
+        ) from error
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """An empty folder, that takes the name `path` when the block ends well and vanishes otherwise.
+    """Make an empty folder that takes the name `path` when the block succeeds.
 
-    It is on disk then, with all that is in it.
+    The folder and its contents are on disk then. It is removed if the block fails.
     """
     sibling = part_of(path)
     with _removed_on_error(sibling):
@@ -113,47 +116,53 @@ def _removed_on_error(part: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # also what another user put there
+        with suppress(OSError):  # another user may own the files
             remove(part)
         raise
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file, on disk when this returns. What had its name is removed and not followed."""
+    """Copy a file and sync it; replace an existing target, never follow a link."""
     with source.open("rb") as given, create(target) as file:
         shutil.copyfileobj(given, file, 1 << 20)
         flush(file)
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file in hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file whole."""
+    """Write a text file atomically."""
     with atomic_file(path) as file:
         file.write(text.encode(errors="backslashreplace"))
 
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Keeps other runs out of a folder; DataError where one works there already.
+    """Lock a folder against other runs; raise DataError if it is locked.
 
-    A folder that was not there is made, and goes again where nothing came into it.
+    A missing folder is created, and removed again if it stays empty.
     """
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+        raise DataError(
+            error_line(folder, problem=f"cannot be written ({error.strerror})")
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise DataError(f"{folder}: another run works there; wait for its end") from error
+        raise DataError(
+            error_line(
+                folder, problem="another run is writing to this folder", fix="Wait for it to end"
+            )
+        ) from error
     finally:
         if is_new:
             with suppress(OSError):
@@ -162,23 +171,30 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The nearest folder above a path that is there."""
+    """Return the path itself, or the nearest parent, that is a folder."""
     absolute = path.absolute()
     return next(folder for folder in (absolute, *absolute.parents) if folder.is_dir())
 
 
-def check_space(folder: Path, needed: int, instead: str) -> None:
-    """Raises DataError where a folder's disk has less free space than `needed` bytes."""
+def check_space(folder: Path, needed: int, fix: str) -> None:
+    """Raise DataError if a folder's disk has less than `needed` bytes free.
+
+    fix: the last sentence of the error, without a period.
+    """
     free = shutil.disk_usage(nearest_existing(folder)).free
     if free < needed:
         raise DataError(
-            f"{folder}: needs about {format_size(needed)}, its disk has {format_size(free)} free; "
-            f"{instead}"
+            error_line(
+                folder,
+                expected=f"about {format_size(needed)} of free disk space",
+                got=format_size(free),
+                fix=fix,
+            )
         )
 
 
 def format_size(count: float) -> str:
-    """Bytes with a unit, in steps of a thousand."""
+    """Format a number of bytes with a decimal unit: 12.3 MB."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
@@ -187,5 +203,5 @@ def format_size(count: float) -> str:
 
 
 def tsv_line(*cells: object) -> str:
-    """A line of a .tsv; tabs and line ends in a cell are escaped."""
+    """Return a line of a .tsv; tabs and line ends in cells are escaped."""
     return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"

@@ -1,6 +1,6 @@
 """Drop-in replacement of upstream's tools/im2rec.py: same options and output.
 
-docs/data.md says what differs on purpose.
+docs/reference/im2rec-differences.md lists the intended differences.
 """
 
 import argparse
@@ -17,7 +17,7 @@ if not __package__:
 
 from im2rec_tools.cli import DRY_RUN, percentage, run_plan, run_program
 from im2rec_tools.commands.pack import count_listed, pack_lists
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images
 from im2rec_tools.formats.recipe import Recipe
@@ -37,7 +37,10 @@ _COLORS: dict[int, Literal["color", "grey", "unchanged"]] = {
 
 
 def without_switch_values(argv: Sequence[str]) -> list[str]:
-    """The arguments without the True or False that older releases want after a switch."""
+    """Return the arguments without the True or False after a switch.
+
+    Older releases of im2rec.py require it.
+    """
     found: list[str] = []
     for word in argv:
         if found and found[-1] in _SWITCHES and word.lower() in {"true", "false"}:
@@ -49,7 +52,7 @@ def without_switch_values(argv: Sequence[str]) -> list[str]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of upstream's program as of MXNet 1.9.1, and of the tutorial."""
+    """Return the parser of im2rec.py's options, as in MXNet 1.9.1 and its tutorial."""
     parser = argparse.ArgumentParser(
         prog="python -m im2rec_tools.im2rec",
         formatter_class=DefaultsFormatter,
@@ -104,9 +107,17 @@ def _check_options(given: argparse.Namespace) -> None:
     ):
         if not least <= getattr(given, name) <= most:
             option = f"--{name.replace('_', '-')}"
-            raise DataError(f"{option}: expected {least} to {most}, got {getattr(given, name)}")
+            raise DataError(
+                error_line(option, expected=f"{least} to {most}", got=getattr(given, name))
+            )
     if given.train_ratio + given.test_ratio > 1:
-        raise DataError("--train-ratio and --test-ratio: expected 1 or less together")
+        raise DataError(
+            error_line(
+                "--train-ratio and --test-ratio",
+                expected="a sum of at most 1",
+                got=f"{given.train_ratio + given.test_ratio:g}",
+            )
+        )
 
 
 def _labeled_images(root: Path, given: argparse.Namespace) -> Images:
@@ -123,10 +134,17 @@ def _labeled_images(root: Path, given: argparse.Namespace) -> Images:
 
 
 def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator[Update]:
-    """Lists whose lengths are upstream's: the last is short where they do not come out even."""
+    """Write lists of upstream's lengths: the last is short if they are not even."""
     images = _labeled_images(root, given)
     if not len(images):
-        raise DataError(f"{root}: expected images ({' '.join(given.exts)}), found none")
+        raise DataError(
+            error_line(
+                root,
+                expected=f"images ({' '.join(given.exts)})",
+                got="none",
+                fix="Set --exts or --recursive",
+            )
+        )
     indices = lists.shuffled_order(len(images)) if given.shuffle else range(len(images))
     size = -(-len(images) // given.chunks)
     test = int(size * given.test_ratio)
@@ -148,7 +166,7 @@ def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator
 
 
 def _lists(prefix: Path) -> list[Path]:
-    """Lists that `--list` makes for a prefix; all of a folder, where the prefix is one."""
+    """Return the lists of a prefix, or all lists of a folder."""
     if prefix.is_dir():
         return sorted(prefix.glob("*.lst"))
     pattern = re.compile(re.escape(prefix.name) + r"(_[0-9]+)?(_train|_val|_test)?\.lst")
@@ -173,7 +191,7 @@ def _plan(given: argparse.Namespace) -> Plan:
     _check_options(given)
     prefix, root = Path(given.prefix).absolute(), Path(given.root).absolute()
     if not root.is_dir():
-        raise DataError(f"{root}: no such folder; expected one of images")
+        raise DataError(error_line(root, expected="a folder of images", got="no folder"))
     if given.list:
         return Plan(
             says=[f"would list the images of {root} in {given.chunks} lists: {prefix}*.lst"],
@@ -181,7 +199,11 @@ def _plan(given: argparse.Namespace) -> Plan:
         )
     paths = [path for path in _lists(prefix) if any(True for _ in lists.read(path))]
     if not paths:
-        raise DataError(f"{prefix}: expected lists with this prefix, found none; make them: --list")
+        raise DataError(
+            error_line(
+                prefix, expected="lists with this prefix", got="none", fix="Make them with --list"
+            )
+        )
     work = PackJob(
         lists=paths,
         source=root,
@@ -204,7 +226,7 @@ def _plan_lines(paths: Sequence[Path]) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the stand-in; exit codes as those of every command."""
+    """Run the program; return its exit code."""
     given = parser().parse_args(without_switch_values(sys.argv[1:] if argv is None else argv))
     return run_program(lambda: run_plan(lambda: _plan(given), dry_run=given.dry_run))
 

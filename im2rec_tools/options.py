@@ -39,7 +39,7 @@ class DefaultsFormatter(argparse.HelpFormatter):
     """Formatter that appends the default in brackets to each option's help.
 
     Brackets at the end of a help text are kept if they contain %(default)s, or if the default is
-    empty: then they say what an empty default means.
+    empty: then they explain an empty default.
     """
 
     def _get_help_string(self, action: argparse.Action) -> str | None:

@@ -1,4 +1,4 @@
-"""What a piece of work says while it runs."""
+"""Progress updates of data commands, and their plans."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """`done` of `total` images of a step; `fraction` says how far it is without a total."""
+    """Progress of a step: images done, in total (0: unknown), and bad.
+
+    fraction: progress from 0 to 1 if the total is unknown.
+    """
 
     step: str
     done: int
@@ -15,15 +18,17 @@ class Progress:
     fraction: float | None = None
 
 
-# Progress as often as there is some; a line where there is something to say.
+# A line is printed as a result.
 Update = Progress | str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Work that is checked and described, not begun.
+    """Work that is checked and described, but not started.
 
-    `says` is what a dry run prints; `moves` how many images or classes it would move.
+    `says`   lines that a dry run prints
+    `work`   does the work; yields updates
+    `moves`  number of images or classes to move
     """
 
     says: Iterable[str]

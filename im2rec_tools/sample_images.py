@@ -1,4 +1,4 @@
-"""Images of samples: parts of photographs and digits, by class and size."""
+"""Sample images: crops of photographs, and digits, by class and size."""
 
 import random
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from typing import Any
 import cv2
 import numpy as np
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 
-# Class to file: those in the public domain or under CC0, by scikit-image's own documentation.
+# Class to file. All are in the public domain or under CC0, according to scikit-image's docs.
 PHOTOGRAPHS = {
     "astronaut": "astronaut.png",
     "brick": "brick.png",
@@ -28,7 +28,7 @@ PHOTOGRAPHS = {
 _CIFAR = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 _MNIST_TRAIN = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 _MNIST_TEST = (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)
-# Width and height of ImageNet's images, with the share of each range: docs/data.md.
+# Share of ImageNet's images with each range of widths and heights: docs/reference/data-formats.md.
 _SIZES: tuple[tuple[float, tuple[int, int], tuple[int, int]], ...] = (
     (0.62, (500, 500), (333, 480)),
     (0.12, (120, 400), (100, 320)),
@@ -44,9 +44,10 @@ Draw = Callable[[int, random.Random], tuple[Any, list[int]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Images of each class to train on and to validate, file ending, and how one is drawn.
+    """Shape of a data set: images per class, file extension, drawing function.
 
-    `draw` takes the class's number and gives pixels, uint8, and options for OpenCV's encoder.
+    draw: takes the class's number and a random generator; returns uint8 pixels and options for
+    OpenCV's encoder.
     """
 
     train: dict[str, int]
@@ -57,13 +58,20 @@ class Shape:
 
 @cache
 def photograph(file: str) -> Any:
-    """Pixels (H, W) or (H, W, 3), BGR, uint8."""
+    """Read a scikit-image photograph: uint8 pixels, (H, W) or (H, W, 3) in BGR."""
     import skimage  # noqa: PLC0415 - only for its photographs
 
     path = Path(skimage.__file__).parent / "data" / file
     pixels = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
     if pixels is None:
-        raise DataError(f"{path}: expected a photograph of scikit-image there, found none")
+        raise DataError(
+            error_line(
+                path,
+                expected="a photograph of scikit-image",
+                got="none",
+                fix="Reinstall it with 'make setup'",
+            )
+        )
     return pixels
 
 
@@ -85,7 +93,7 @@ def _photograph(number: int, draw: random.Random) -> tuple[Any, list[int]]:
 
 
 def _digit(number: int, draw: random.Random) -> tuple[Any, list[int]]:
-    """A digit, turned, moved and of any stroke, white on black."""
+    """Draw a digit, white on black, with random rotation, position and stroke."""
     big = np.zeros((112, 112), np.uint8)
     place = (draw.randint(22, 40), draw.randint(80, 96))
     scale, stroke = draw.uniform(2.2, 2.9), draw.randint(6, 12)
@@ -95,7 +103,7 @@ def _digit(number: int, draw: random.Random) -> tuple[Any, list[int]]:
 
 
 def _thumbnail(number: int, draw: random.Random) -> tuple[Any, list[int]]:
-    """A part of a photograph, 32 x 32; class N is the N-th photograph."""
+    """Draw a 32 x 32 crop of a photograph; class N uses the N-th photograph."""
     pixels = photograph(list(PHOTOGRAPHS.values())[number])
     edge = draw.randint(96, min(pixels.shape[0], pixels.shape[1], 384))
     small = cv2.resize(_crop(pixels, edge, edge, draw), (32, 32), interpolation=cv2.INTER_AREA)
@@ -103,7 +111,7 @@ def _thumbnail(number: int, draw: random.Random) -> tuple[Any, list[int]]:
 
 
 def _internet_photograph(number: int, draw: random.Random) -> tuple[Any, list[int]]:
-    """A part of a photograph at one of ImageNet's sizes, tinted by its class, with some noise."""
+    """Draw a noisy crop in one of ImageNet's sizes, tinted by its class."""
     shares = [share for share, *_ in _SIZES]
     _, widths, heights = draw.choices(_SIZES, shares)[0]
     width, height = draw.randint(*widths), draw.randint(*heights)
@@ -125,13 +133,13 @@ def _internet_photograph(number: int, draw: random.Random) -> tuple[Any, list[in
 
 
 def _imagenet_counts() -> dict[str, int]:
-    """Most classes of ILSVRC 2012 have 1,300 images, the smallest 732; 1,281,167 in all."""
+    """Return ILSVRC 2012's images per class: 732 to 1,300, in total 1,281,167."""
     counts = [1300] * 895 + [1125] * 39 + [1124] * 65 + [732]
     return {f"n{number:08}": count for number, count in enumerate(counts, 1)}
 
 
 def shape_of(name: str) -> Shape:
-    """photographs, mnist, cifar-10 or imagenet."""
+    """Return the shape of photographs, mnist, cifar-10 or imagenet."""
     if name == "mnist":
         digits = [str(n) for n in range(10)]
         train = dict(zip(digits, _MNIST_TRAIN, strict=True))

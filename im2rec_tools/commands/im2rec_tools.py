@@ -1,4 +1,4 @@
-"""What `import im2rec_tools` finds in a module of this folder that is run by its path."""
+"""Error for a module of this folder that is run by its path."""
 
 import sys
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from im2rec_tools.cli import Command, Option, path, tree_root
 from im2rec_tools.commands.arguments import CHUNKS, IMAGES_PER_SHARD, LABELS, TREE
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images, Parts, gather, labels_of, write_lists
 from im2rec_tools.formats.tree import SUFFIXES, suffixes, walk
@@ -29,7 +29,13 @@ def _plan(
     if background and not labels:
         known = {lists.BACKGROUND: 0}
     if not root.is_dir():
-        raise DataError(f"{root}: no such folder; expected one with a folder of images a class")
+        raise DataError(
+            error_line(
+                root,
+                problem="no such folder",
+                fix="Give a folder with one folder of images per class",
+            )
+        )
 
     def work() -> Iterator[Update]:
         images = Images()
@@ -40,8 +46,8 @@ def _plan(
         replaced = [path for path in made if older.get(path, now[path]) != now[path]]
         if replaced:
             yield (
-                f"note: {replaced[0]} held another list, which is replaced"
-                f"{f'; so are {len(replaced) - 1} more' if len(replaced) > 1 else ''}"
+                f"note: {replaced[0]} replaced an older list"
+                f"{f'; so did {len(replaced) - 1} more' if len(replaced) > 1 else ''}"
             )
         yield (
             f"{len(images)} images of {len(known)} classes in {len(made)} lists: "

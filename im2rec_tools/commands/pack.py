@@ -1,4 +1,4 @@
-"""Command `pack`: listed images to RecordIO shards, from a tree or a tar."""
+"""Command `pack`: packs listed images of a tree or a tar into RecordIO shards."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from im2rec_tools.commands.arguments import (
     MAX_BAD,
     PROCESSES,
 )
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import format_size, lock, tsv_line, write_text
 from im2rec_tools.formats.lists import Images, Parts, check, find_lists, gather, write_lists
 from im2rec_tools.formats.recipe import Recipe, describe
@@ -33,36 +33,36 @@ from im2rec_tools.progress import Plan, Progress, Update
 
 
 def pack_lists(work: PackJob, max_bad: float) -> Iterator[Update]:
-    """Packs the lists whose shards are not there; a line of totals comes last.
+    """Pack the lists without a shard; the last update is a line of totals.
 
-    Raises DataError, after all is packed, where more than this share of the images is bad.
+    max_bad: fraction of bad images above which DataError is raised, after packing.
     """
     totals: dict[Path, int] = {}
-    for lst in work.lists:  # all of them before anything is written
+    for lst in work.lists:  # check all before writing anything
         totals[lst], note = count_listed(lst)
         yield from note
     with lock(work.folder):
         left = missing_shards(work)
         if len(left) < len(totals):
-            yield f"{len(totals) - len(left)} of {len(totals)} shards are there already"
+            yield f"{len(totals) - len(left)} of {len(totals)} shards exist already"
         if left:
             yield from pack_shards(work, left, totals)
     yield from _totals(work, sum(totals.values()), max_bad)
 
 
 def count_listed(lst: Path) -> tuple[int, list[str]]:
-    """How many images a list has, and what to know of it; DataError unless all lines are entries.
+    """Return the number of images of a list, and notes on it.
 
-    One without any is refused too.
+    Raises DataError for a bad line or an empty list.
     """
     found = check(lst)
     if not found.entries:
-        raise DataError(f"{lst}: expected images, found none")
+        raise DataError(error_line(lst, expected="images", got="none", fix="Make the list again"))
     if not found.twice:
         return found.entries, []
     return found.entries, [
-        f"note: {lst}: {found.twice} ids occur again, the first of them {found.first}; reading "
-        f"by key finds one record of each"
+        f"note: {lst}: {found.twice} duplicate ids, the first is {found.first}; readers by key "
+        f"find one record per id"
     ]
 
 
@@ -73,11 +73,11 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
     listed = [bad_images_path(rec) for rec in shards if bad_images_path(rec).exists()]
     if bad:
         more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
-        yield f"{bad} bad images are left out: {listed[0]}{more}"
+        yield f"{bad} bad images skipped, see {listed[0]}{more}"
     if work.refused:
         place = refused_path(work)
         write_text(place, "".join(tsv_line(name, why) for name, why in work.refused.items()))
-        yield f"{len(work.refused)} members of {work.source} are refused: {place}"
+        yield f"{len(work.refused)} members of {work.source} rejected, see {place}"
         total, bad = total + len(work.refused), bad + len(work.refused)
     elif work.place:
         refused_path(work).unlink(missing_ok=True)
@@ -85,8 +85,14 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
     text = f"{total - bad} images in {len(shards)} shards, {size}, {bad} bad: {work.folder}"
     if bad > total * max_bad:
         raise DataError(
-            f"{text}: more are bad than --max-bad {max_bad * 100:g} % allows; mend them and pack "
-            f"again elsewhere, or run the same again with a higher --max-bad"
+            error_line(
+                text,
+                problem=f"more bad images than --max-bad {max_bad * 100:g} % allows",
+                fix=(
+                    "Fix them and pack into another folder, or run the same command with a higher "
+                    "--max-bad"
+                ),
+            )
         )
     yield text
 
@@ -99,10 +105,12 @@ def recipe_of(
     pass_through_small: bool,
     raw_pixels: bool,
 ) -> Recipe:
-    """The recipe of the options `ENCODING`; DataError for those that contradict each other."""
+    """Return the recipe of the options `ENCODING`; raise DataError for a conflict."""
     if pass_through_small and (enlarge_small or raw_pixels):
         other = "--enlarge-small" if enlarge_small else "--raw-pixels"
-        raise DataError(f"--pass-through-small and {other}: expected one of them, got both")
+        raise DataError(
+            error_line(f"--pass-through-small and {other}", expected="one of them", got="both")
+        )
     return Recipe(
         short_edge=short_edge,
         quality=quality,
@@ -136,7 +144,9 @@ def _plan(
     )
     if known.lists and (chunks > 1 and chunks != len(known.lists)):
         raise DataError(
-            f"{known.lists[0]}: expected {chunks} lists (--chunks), found {len(known.lists)}"
+            error_line(
+                known.lists[0], expected=f"{chunks} lists (--chunks)", got=f"{len(known.lists)}"
+            )
         )
 
     def work() -> Iterator[Update]:
@@ -152,10 +162,12 @@ def _plan(
 
 def _check_source(root: Path, from_tar: bool) -> None:
     if from_tar and not root.is_file():
-        raise DataError(f"{root}: no such file; expected a tar of class tars")
+        raise DataError(error_line(root, problem="no such file", fix="Give a tar of class tars"))
     if not from_tar and not root.is_dir():
-        also = "; --from-tar packs from a tar" if root.is_file() else ""
-        raise DataError(f"{root}: no such folder; expected the images' folder{also}")
+        also = "; add --from-tar to pack from a tar" if root.is_file() else ""
+        raise DataError(
+            error_line(root, problem="no such folder", fix=f"Give the folder of the images{also}")
+        )
 
 
 def _plan_lines(known: PackJob, parts: Parts) -> Iterator[str]:
@@ -165,7 +177,7 @@ def _plan_lines(known: PackJob, parts: Parts) -> Iterator[str]:
     recipe = describe(known.recipe)
     if known.lists:
         count = sum(images for images, _ in found)
-        there = f"{len(known.lists) - len(left)} are there already; {recipe}"
+        there = f"{len(known.lists) - len(left)} exist already; {recipe}"
         shards = f"{len(left)} shards in {known.folder}"
         yield f"would pack {count} images of {known.source}: {shards}; {there}"
     else:
@@ -176,7 +188,7 @@ def _plan_lines(known: PackJob, parts: Parts) -> Iterator[str]:
 def _ensure_lists(
     prefix: Path, root: Path, tar: TarImages | None, parts: Parts
 ) -> Iterator[Progress]:
-    """Makes the lists where there are none; a tar's index is read in any case."""
+    """Write the lists if there are none; always read the index of a tar."""
     there = find_lists(prefix)
     if there and not tar:
         return

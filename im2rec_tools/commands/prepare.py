@@ -1,4 +1,4 @@
-"""Command `prepare`: from a tree or a tar of tars to verified shards."""
+"""Command `prepare`: turns a labeled tree or a tar into verified shards."""
 
 import os
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from im2rec_tools.commands.trees import (
     validation_root,
 )
 from im2rec_tools.commands.untar import untar
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import format_size, lock
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images, gather
@@ -41,7 +41,7 @@ from im2rec_tools.progress import Plan, Progress, Update
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareOptions:
-    """What to make of a tree: which classes, validation images, numbers of shards, encoding."""
+    """Settings of `prepare`: classes, validation images, shards, encoding."""
 
     min_images: int = 0
     split: SplitOptions = field(default_factory=SplitOptions)
@@ -53,15 +53,15 @@ class PrepareOptions:
 
 
 def shards_root(root: Path) -> Path:
-    """Where the shards of the tree at `root` go: 'images' -> 'images_rec'."""
+    """Return the folder of a tree's shards: 'images_rec' for 'images'."""
     return root.with_name(f"{root.name}_rec")
 
 
 def prepare(root: Path, wanted: PrepareOptions) -> Iterator[Update | ShardContents]:
-    """Makes ROOT_rec/train and ROOT_rec/val of a tree; yields each shard that was read back.
+    """Make ROOT_rec/train and ROOT_rec/val from a tree; yield each verified shard.
 
-    Run again, it goes on where it was and repeats nothing but the reading back. Raises DataError,
-    before anything changes, where shards are there that are not of these images and settings.
+    A second run resumes the first, and repeats only the verification. Raises DataError, before
+    any change, if there are shards of other images or settings.
     """
     with lock(shards_root(root)):
         yield from _prepare(root, shards_root(root), wanted)
@@ -93,7 +93,7 @@ def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update |
         )
     lists.write_labels(out / "labels.txt", labels)
     if len(sets) == 1:
-        yield f"{validation_root(root)} is not there: no shards for validation"
+        yield f"no validation shards: {validation_root(root)} does not exist"
     for work in works:
         for update in pack_lists(work, wanted.max_bad):
             name = work.folder.name
@@ -109,8 +109,14 @@ def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update |
 def _tree_changes(plan: Plan, out: Path, has_shards: bool) -> Iterator[Update]:
     if plan.moves and has_shards:
         raise DataError(
-            f"{out}: holds shards, and {plan.moves} images or classes would move now: it was made "
-            f"with other settings, or the images have changed; move it away, or run as before"
+            error_line(
+                out,
+                problem=(
+                    f"has shards of other settings or images; {plan.moves} images or classes would "
+                    "move now"
+                ),
+                fix="Move the folder away, or use the earlier settings",
+            )
         )
     yield from plan.work()
 
@@ -121,26 +127,41 @@ def _sets(root: Path, wanted: PrepareOptions) -> list[tuple[str, Path, int]]:
 
 
 def _labels(root: Path, wanted: PrepareOptions) -> dict[str, int]:
-    """Class to label. A class may have all its images in validation only by our own split."""
+    """Return the label of each class.
+
+    Only this program's split may move all images of a class to validation.
+    """
     names = set(sizes(root))
     val = sizes(validation_root(root)) if validation_root(root).is_dir() else {}
     strange = sorted(set(val) - names)
     if strange and not wanted.split.images:
         place = validation_root(root) / strange[0]
-        raise DataError(f"{place}: is not a class of the training tree {root}")
+        raise DataError(
+            error_line(
+                place,
+                expected=f"a class of the training tree {root}",
+                got="another folder",
+                fix="Move it away",
+            )
+        )
     return {name: label for label, name in enumerate(sorted(names | set(val)))}
 
 
 def _write_lists(work: PackJob, images: Images) -> PackJob:
-    """Writes the lists of a set; DataError where its shards were packed from others."""
+    """Write the lists of a set; raise DataError for shards of other lists."""
     prefix = work.lists[0].parent / work.folder.name
     indices = lists.shuffled_order(len(images))
     there = sorted(work.folder.glob("*.rec"))
     known = lists.find_lists(prefix)
     if there and (known != list(work.lists) or not lists.holds_images(known, images, indices)):
         raise DataError(
-            f"{there[0]}: was packed with other settings, or the images of {work.source} have "
-            f"changed since; move {work.folder.parent} away, or run as before"
+            error_line(
+                there[0],
+                problem=(
+                    f"packed with other settings, or the images of {work.source} have changed"
+                ),
+                fix=f"Move {work.folder.parent} away, or use the earlier settings",
+            )
         )
     if known:
         missing_shards(work)
@@ -151,7 +172,13 @@ def _write_lists(work: PackJob, images: Images) -> PackJob:
 def _read_back(shards: list[Path], processes: int) -> Iterator[Progress | ShardContents]:
     for update in verify_all(shards, processes):
         if isinstance(update, ShardContents) and update.missing:
-            raise DataError(f"{update.path}: has no {update.missing[0]}; move it away, pack again")
+            raise DataError(
+                error_line(
+                    update.path,
+                    problem=f"the {update.missing[0]} is missing",
+                    fix="Move the shard away and pack again",
+                )
+            )
         yield update
 
 
@@ -191,7 +218,13 @@ def _plan(
         else None
     )
     if not first and not dir.is_dir():
-        raise DataError(f"{dir}: no such folder or tar; expected one with a folder a class")
+        raise DataError(
+            error_line(
+                dir,
+                problem="no such folder or tar",
+                fix="Give a folder with one folder of images per class",
+            )
+        )
 
     def work() -> Iterator[Update]:
         if first:
@@ -214,7 +247,7 @@ def _plan_lines(tree: Path, wanted: PrepareOptions, first: Plan | None) -> Itera
         yield from split(tree, wanted.split).says
     yield (
         f"would list and pack {tree} into {wanted.train_shards} shards for training and "
-        f"{wanted.val_shards} for validation in {shards_root(tree)}, and read them back; "
+        f"{wanted.val_shards} for validation in {shards_root(tree)}, and verify them; "
         f"{describe(wanted.recipe)}"
     )
 
@@ -227,12 +260,12 @@ def _totals(tree: Path, updates: Iterator[Update | ShardContents]) -> Iterator[U
             images, shards, total = images + update.images, shards + 1, total + bytes_
             yield (
                 f"{update.path}: {update.images} images of {len(update.labels)} classes, "
-                f"{format_size(bytes_)}, read back"
+                f"{format_size(bytes_)}, verified"
             )
         else:
             yield update
     size = format_size(total)
-    yield f"{images} images in {shards} shards, {size}, read back: {shards_root(tree)}"
+    yield f"{images} images in {shards} shards, {size}, verified: {shards_root(tree)}"
 
 
 PREPARE = Command(
@@ -240,7 +273,7 @@ PREPARE = Command(
     help="Turn a labeled tree or a tar into verified shards.",
     details=(
         "Moves a validation split out of the tree, lists and packs the images into DIR_rec, and "
-        "reads every shard back."
+        "verifies every shard."
     ),
     options=(
         Option(

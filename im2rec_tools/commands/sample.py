@@ -1,7 +1,7 @@
-"""Command `sample`: a labeled tree of photographs, or an ImageNet-shaped sample.
+"""Command `sample`: creates a labeled tree of sample photographs.
 
-The pictures are cut from photographs that scikit-image carries; docs/data.md names the source and
-licence of each.
+The images are crops of scikit-image's photographs; docs/reference/data-formats.md lists the source
+and license of each.
 """
 
 import random
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from im2rec_tools.cli import Command, Option, choice, integer, percentage, tree_root
 from im2rec_tools.commands.arguments import SEED
 from im2rec_tools.commands.trees import validation_root
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import check_space, create_folder, part_of, remove
 from im2rec_tools.formats.tree import sizes
 from im2rec_tools.progress import Plan, Progress, Update
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from im2rec_tools.sample_images import Shape
 
 SHAPES = ("photographs", "mnist", "cifar-10", "imagenet")
-_SAY_EVERY = 100
-_BYTES = {".png": 4_096, ".jpg": 60_000, ".JPEG": 130_000}  # an image, on the disk, about
+_UPDATE_EVERY = 100
+_BYTES = {".png": 4_096, ".jpg": 60_000, ".JPEG": 130_000}  # per image on disk, approximate
 _SHARES = {"imagenet": 0.01}
 
 
@@ -35,14 +35,15 @@ def sample(
     share: float = 0,
     seed: int = 0,
 ) -> Iterator[Update]:
-    """Makes the tree at `root`, the same for the same arguments.
+    """Create the tree at `root`; equal arguments give equal images.
 
-    Each class has a share of the images that the data set it is shaped like has, or so many as
-    `images_per_class` says; what that data set has for validation goes to `validation_root(root)`.
-    A tree that is there already, whole, is left as it is. Raises DataError where `root` holds
-    something else.
+    images_per_class  0 uses a share of the data set's own counts
+    share             fraction of the counts; 0 uses the shape's default
+
+    The validation images go to `validation_root(root)`. A complete tree is left unchanged.
+    Raises DataError if `root` has other contents.
     """
-    # OpenCV only when there is something to draw
+    # OpenCV is loaded only to draw
     from im2rec_tools.sample_images import shape_of  # noqa: PLC0415
 
     wanted = shape_of(shape)
@@ -60,7 +61,9 @@ def sample(
         remove(work)
         yield Progress(step="drawing", done=total, total=total)
     else:
-        check_space(root, total * _BYTES[wanted.ending], "ask for fewer images")
+        check_space(
+            root, total * _BYTES[wanted.ending], "Set --images-per-class or a smaller --percent"
+        )
         try:
             root.parent.mkdir(parents=True, exist_ok=True)
             create_folder(work)
@@ -69,40 +72,50 @@ def sample(
             finally:
                 remove(work)
         except OSError as error:
-            raise DataError(f"{root}: cannot be written ({error.strerror})") from error
+            raise DataError(
+                error_line(root, problem=f"cannot be written ({error.strerror})")
+            ) from error
     yield f"{total} images of {len(wanted.train)} classes in {' and '.join(map(str, trees))}"
 
 
 def _draw_trees(
     wanted: "Shape", work: Path, trees: dict[Path, dict[str, int]], seed: int
 ) -> Iterator[Progress]:
-    """Draws all trees in the folder `work`, then moves them to their places."""
+    """Draw all trees in the folder `work`, then move them to their final paths."""
     done, total = 0, sum(sum(counts.values()) for counts in trees.values())
     for at, (place, counts) in zip(("", " val"), trees.items(), strict=False):
         for number, (name, count) in enumerate(counts.items()):
             for _ in _draw(wanted, work / place.name / name, number, count, f"{seed}{at}"):
                 done += 1
-                if done % _SAY_EVERY == 0 or done == total:
+                if done % _UPDATE_EVERY == 0 or done == total:
                     yield Progress(step="drawing", done=done, total=total)
-    for place in reversed(trees):  # where `root` is, all is
+    for place in reversed(trees):  # `root` last: if it exists, all is complete
         (work / place.name).rename(place)
 
 
 def _is_complete(root: Path, trees: dict[Path, dict[str, int]]) -> bool:
     if root.exists() and not root.is_dir():
-        raise DataError(f"{root}: is a file; expected an empty or new folder")
+        raise DataError(
+            error_line(
+                root, expected="an empty or new folder", got="a file", fix="Choose another ROOT"
+            )
+        )
     if not root.exists() or not any(root.iterdir()):
         if root.is_dir():
             root.rmdir()
         return False
-    # After `split`, part of each class lies in the validation tree beside it.
+    # After `split`, some images of each class are in the validation tree.
     there = [tree for tree in (root, validation_root(root)) if tree.is_dir()]
     found = sum(sum(sizes(tree).values()) for tree in there)
     wanted = sum(sum(counts.values()) for counts in trees.values())
     if found != wanted or set(sizes(root)) != set(trees[root]):
         raise DataError(
-            f"{root}: expected an empty or new folder, found something else than this sample of "
-            f"{wanted} images; choose another, or remove it"
+            error_line(
+                root,
+                expected=f"an empty or new folder, or this sample of {wanted} images",
+                got="other files",
+                fix="Choose another ROOT, or remove it",
+            )
         )
     return True
 
@@ -116,7 +129,9 @@ def _draw(wanted: "Shape", folder: Path, number: int, count: int, seed: str) -> 
         pixels, options = wanted.draw(number, draw)
         name = folder / f"{folder.name}_{at:04}{wanted.ending}"
         if not cv2.imwrite(str(name), pixels, options):
-            raise DataError(f"{name}: cannot be written")
+            raise DataError(
+                error_line(name, problem="cannot be written (OpenCV)", fix="Check the disk")
+            )
         yield
 
 
@@ -126,8 +141,8 @@ def _plan(root: Path, *, shape: str, images_per_class: int, percent: float, seed
             root, shape=shape, images_per_class=images_per_class, share=percent, seed=seed
         )
 
-    many = f"{images_per_class} images a class" if images_per_class else "by its own counts"
-    return Plan(says=[f"would make {root}, shaped like {shape}, {many}"], work=work)
+    many = f"{images_per_class} images per class" if images_per_class else "with its own counts"
+    return Plan(says=[f"would create {root} in the shape of {shape}, {many}"], work=work)
 
 
 SAMPLE = Command(

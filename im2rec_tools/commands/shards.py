@@ -9,7 +9,7 @@ from statistics import median
 
 from im2rec_tools.cli import Command, Option, integer, path
 from im2rec_tools.commands.arguments import PROCESSES, SET, SHARDS
-from im2rec_tools.errors import DataError, quoted
+from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import atomic_file, format_size
 from im2rec_tools.formats.lists import even_runs
 from im2rec_tools.formats.recipe import describe
@@ -27,7 +27,7 @@ _WAIT_SECONDS = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """Images of each label or labels, the bytes of each image, and the manifest of one shard."""
+    """Images per label, bytes of each image, and the manifest of one shard."""
 
     labels: Counter[tuple[float, ...]]
     sizes: list[int]
@@ -35,7 +35,7 @@ class Info:
 
 
 def info(rec: Path) -> Info:
-    """What a shard holds; DataError where it is damaged."""
+    """Read the headers of a shard; raise DataError if it is damaged."""
     labels: Counter[tuple[float, ...]] = Counter()
     sizes = []
     for record, length in headers(rec):
@@ -48,7 +48,7 @@ def info(rec: Path) -> Info:
 
 def _recipe(made: Manifest | None) -> str:
     if made is None:
-        return "no manifest: not packed by this program, or its .json is missing"
+        return "unknown (no manifest: packed by another program, or the .json is missing)"
     by = ", ".join(f"{name} {value}" for name, value in made.versions.items())
     return f"{describe(made.recipe)}; {by}"
 
@@ -65,7 +65,7 @@ def _plan_info(path: Path) -> Plan:
             labels += one.labels
             sizes += one.sizes
             recipes[_recipe(one.made)] = None
-            bad = f", {one.made.bad} bad left out" if one.made and one.made.bad else ""
+            bad = f", {one.made.bad} bad images skipped" if one.made and one.made.bad else ""
             yield (
                 f"{rec.name}: {len(one.sizes)} images of {len(one.labels)} labels, "
                 f"{format_size(rec.stat().st_size)}{bad}"
@@ -84,11 +84,11 @@ def _plan_info(path: Path) -> Plan:
 def _spread(labels: Counter[tuple[float, ...]], sizes: list[int]) -> Iterator[str]:
     if not sizes:
         return
-    yield f"bytes an image: {min(sizes)} to {max(sizes)}, median {median(sizes):.0f}"
+    yield f"bytes per image: {min(sizes)} to {max(sizes)}, median {median(sizes):.0f}"
     ranked = labels.most_common()
     (most, many), (least, few) = ranked[0], ranked[-1]
     shown = ["/".join(f"{value:g}" for value in label) for label in (least, most)]
-    yield f"images a label: {few} (label {shown[0]}) to {many} (label {shown[1]})"
+    yield f"images per label: {few} (label {shown[0]}) to {many} (label {shown[1]})"
 
 
 INFO = Command(
@@ -100,7 +100,7 @@ INFO = Command(
 
 
 def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | ShardContents]:
-    """Checks shards, several at a time; DataError, after all of them, that names each wrong one."""
+    """Verify shards in parallel; then raise DataError with a line per bad shard."""
     counts, wrong = [0] * len(shards), dict[int, str]()
     for number, rec in enumerate(shards):
         try:
@@ -108,7 +108,7 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Sh
         except DataError as error:
             wrong[number] = str(error)
     total, done, given = sum(counts), 0, 0
-    yield Progress(step="reading back", done=0, total=total)
+    yield Progress(step="verifying", done=0, total=total)
     with Pool(min(processes, len(shards)), "im2rec_tools.packing.verify") as pool:
         whole = [number for number in range(len(shards)) if number not in wrong]
         left = len(whole)
@@ -126,9 +126,13 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Sh
                     yield checked.contents
                 counts[checked.number] = 0
             on = sum(min(at, counts[number]) for number, at in pool.positions if number >= 0)
-            yield Progress(step="reading back", done=done + on, total=total)
+            yield Progress(step="verifying", done=done + on, total=total)
     if wrong:
-        more = [f"{len(wrong)} of {len(shards)} shards are wrong:"] if len(shards) > 1 else []
+        more = (
+            [f"{len(wrong)} of {len(shards)} shards failed verification:"]
+            if len(shards) > 1
+            else []
+        )
         raise DataError(*more, *(wrong[number] for number in sorted(wrong)))
 
 
@@ -145,15 +149,15 @@ def _plan_verify(path: Path, *, processes: int) -> Plan:
                 lacks = f", no {' and no '.join(update.missing)}" if update.missing else ""
                 yield f"{update.path}: {update.images} images of {len(update.labels)} labels{lacks}"
         labels = {label for contents in found for label in contents.labels}
-        compared = "all as they were packed"
+        compared = "verified against the manifests"
         if any(one.missing for one in found):
-            compared = "all whole; nothing to compare some of them with"
+            compared = "all complete; some have no index or manifest to compare"
         yield (
             f"{sum(one.images for one in found)} images of {len(labels)} labels in {len(found)} "
             f"shards, {format_size(sum(rec.stat().st_size for rec in shards))}: {compared}"
         )
 
-    says = (f"would read back {rec}, {format_size(rec.stat().st_size)}" for rec in shards)
+    says = (f"would verify {rec}, {format_size(rec.stat().st_size)}" for rec in shards)
     return Plan(says=says, work=work)
 
 
@@ -172,17 +176,26 @@ def _shards(folder: Path, name: str) -> list[Path]:
     if chosen not in found:
         names = ", ".join(found) or "none"
         raise DataError(
-            f"{folder}: expected shards named {chosen}-* or {chosen}_*.rec, found {names}"
+            error_line(
+                folder, expected=f"shards named {chosen}-* or {chosen}_*.rec", got=f"{names}"
+            )
         )
     return found[chosen]
 
 
 def _plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
     if index >= total:
-        raise DataError(f"INDEX: expected 0 to {total - 1}, got {index}")
+        raise DataError(error_line("INDEX", expected=f"0 to {total - 1}", got=index))
     shards = _shards(dir, set)
     if len(shards) < total:
-        raise DataError(f"{dir}: {len(shards)} shards cannot feed {total} workers")
+        raise DataError(
+            error_line(
+                dir,
+                expected=f"at least {total} shards, one per worker",
+                got=f"{len(shards)}",
+                fix="Pack more shards: --train-shards N",
+            )
+        )
     mine = [shards[at] for at in even_runs(len(shards), total)[index]]
     files = [
         beside
@@ -200,7 +213,9 @@ def _plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
         if one not in links or not (one.is_symlink() and one.readlink() == links[one])
     )
     if strange:
-        raise DataError(f"{strange[0]}: is not of this share; move it away")
+        raise DataError(
+            error_line(strange[0], problem="not part of this share", fix="Move it away")
+        )
 
     def work() -> Iterator[Update]:
         try:
@@ -209,7 +224,9 @@ def _plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
                 if not link.is_symlink():
                     link.symlink_to(file)
         except OSError as error:
-            raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+            raise DataError(
+                error_line(folder, problem=f"cannot be written ({error.strerror})")
+            ) from error
         yield Progress(step=f"linking {folder.name}", done=len(links), total=len(links))
         yield f"{len(mine)} of {len(shards)} shards, {mine[0].name} to {mine[-1].name}: {folder}"
 
@@ -238,7 +255,9 @@ SHARD = Command(
 def _plan_join(path: Path, index: Path) -> Plan:
     shards = record_files(path)
     if index.suffix != ".idx":
-        raise DataError(f"INDEX: expected a name that ends in .idx, got {quoted(str(index))}")
+        raise DataError(
+            error_line("INDEX", expected="a name that ends in .idx", got=quoted(str(index)))
+        )
 
     def work() -> Iterator[Update]:
         found = list(_lines(shards))
@@ -247,10 +266,14 @@ def _plan_join(path: Path, index: Path) -> Plan:
             with atomic_file(index) as file:
                 file.write(text)
         elif not index.is_file() or index.read_bytes() != text:
-            raise DataError(f"{index}: is there already; move it away, or choose another name")
+            raise DataError(
+                error_line(
+                    index, problem="already exists", fix="Move it away, or choose another name"
+                )
+            )
         twice = len(found) - len({key for _, key in found})
         if twice:
-            yield f"note: {twice} keys occur again; readers by offset do not mind"
+            yield f"note: {twice} duplicate keys; readers by offset are not affected"
         yield ";".join(map(str, shards))
         yield f"{len(found)} records of {len(shards)} shards in {index}, in the order above"
 
@@ -258,13 +281,17 @@ def _plan_join(path: Path, index: Path) -> Plan:
 
 
 def _lines(shards: list[Path]) -> Iterator[tuple[bytes, int]]:
-    """Each record's line and key: its offset is that in its shard, after all shards before it."""
+    """Yield the index line and the key of each record, in the order of the shards."""
     before = 0
     for rec in shards:
         beside = rec.with_suffix(".idx")
         if not beside.is_file():
-            raise DataError(f"{beside}: no such file; expected the index of {rec.name}")
-        offsets_of(rec)  # that the two belong together
+            raise DataError(
+                error_line(
+                    beside, problem="no such file", fix=f"{rec.name} needs its index: pack it again"
+                )
+            )
+        offsets_of(rec)  # raises if the index is not of this file
         for key, offset in read_index(beside):
             yield f"{key}\t{before + offset}\n".encode(), key
         before += rec.stat().st_size

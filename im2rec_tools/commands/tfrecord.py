@@ -1,4 +1,4 @@
-"""Commands `to-tfrecord` and `from-tfrecord`: RecordIO shards to TFRecord shards of ImageNet."""
+"""Commands `to-tfrecord` and `from-tfrecord`: convert ImageNet shards."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer
 from im2rec_tools.commands.arguments import LABELS, OUT, SET, SHARDS
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import atomic_file, check_space, digest, format_size, lock, write_text
 from im2rec_tools.formats import lists, tfrecord
 from im2rec_tools.formats.recordio import (
@@ -23,7 +23,7 @@ from im2rec_tools.formats.tree import record_files, shard_sets
 from im2rec_tools.packing import manifest
 from im2rec_tools.progress import Plan, Progress, Update
 
-_SAY_EVERY = 500
+_UPDATE_EVERY = 500
 _OFFSET = Option(
     "label-offset",
     "N",
@@ -34,18 +34,22 @@ _OFFSET = Option(
 
 
 def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> tfrecord.Example:
-    import simplejpeg  # noqa: PLC0415 - only when there is something to convert
+    import simplejpeg  # noqa: PLC0415 - needed only to convert
 
     from im2rec_tools.formats.images import check  # noqa: PLC0415
 
     record = unpack(payload, where)
     if len(record.labels) != 1 or not record.labels[0].is_integer():
-        raise DataError(f"{where}: expected one whole label, got {record.labels}")
+        raise DataError(error_line(where, expected="one whole label", got=record.labels))
     label = int(record.labels[0])
     if max(abs(label), abs(label + offset)) > tfrecord.LARGEST_LABEL:
         raise DataError(
-            f"{where}: expected a label that stays within ±2^24 with --label-offset {offset}, got "
-            f"{label}; from-tfrecord could not read it back"
+            error_line(
+                where,
+                expected=f"a label within ±2^24 after --label-offset {offset}",
+                got=label,
+                problem="from-tfrecord could not read it back",
+            )
         )
     try:
         height, width = check(record.image)
@@ -70,7 +74,11 @@ def _export(rec: Path, target: Path, names: dict[int, str], offset: int) -> Iter
         for number, (at, payload) in enumerate(records(rec)):
             where = f"{rec}: record {number} at byte {at}"
             if made and not manifest.is_packed(made, number, frame(payload)):
-                raise DataError(f"{where}: differs from what was packed")
+                raise DataError(
+                    error_line(
+                        where, problem="differs from the packed record", fix="Pack the shard again"
+                    )
+                )
             example = _example(payload, where, names, offset)
             file.write(tfrecord.frame(tfrecord.emit(example)))
             yield
@@ -79,7 +87,7 @@ def _export(rec: Path, target: Path, names: dict[int, str], offset: int) -> Iter
 def _check_settings(
     path: Path, shards: list[Path], targets: list[Path], options: list[Any]
 ) -> None:
-    """Keeps what files are made of; DataError where those that are there were made of other."""
+    """Save the sources of the files; raise DataError for files of other sources."""
     sources: list[list[Any]] = []
     for rec in shards:
         made = manifest.read(rec)
@@ -87,7 +95,11 @@ def _check_settings(
     text = json.dumps({"sources": sources, "options": options}, indent=1) + "\n"
     there = [target for target in targets if target.exists()]
     if there and not (path.is_file() and path.read_text(encoding="utf-8") == text):
-        raise DataError(f"{there[0]}: was made of other shards or with other options; move it away")
+        raise DataError(
+            error_line(
+                there[0], problem="made from other shards or with other options", fix="Move it away"
+            )
+        )
     write_text(path, text)
 
 
@@ -102,15 +114,15 @@ def _plan_to(path: Path, out: Path, *, set: str, labels: Path | None, label_offs
             _check_settings(out / f"to_tfrecord_{set}.json", shards, targets, [names, label_offset])
             left = [pair for pair in zip(shards, targets, strict=True) if not pair[1].exists()]
             total = sum(count_records(rec) for rec, _ in left)
-            check_space(out, sum(rec.stat().st_size for rec, _ in left), "name another folder")
+            check_space(out, sum(rec.stat().st_size for rec, _ in left), "Choose another OUT")
             done = 0
             for rec, target in left:
                 for _ in _export(rec, target, names, label_offset):
                     done += 1
-                    if done % _SAY_EVERY == 0:
+                    if done % _UPDATE_EVERY == 0:
                         yield Progress(step="converting", done=done, total=total)
         yield (
-            f"{done} images in {len(left)} TFRecord files, {len(targets) - len(left)} were there: "
+            f"{done} images in {len(left)} TFRecord files, {len(targets) - len(left)} existed: "
             f"{out}/{set}-*-of-{len(shards):05}, "
             f"{format_size(sum(target.stat().st_size for target in targets))}"
         )
@@ -140,21 +152,25 @@ def _sources(path: Path, name: str) -> list[Path]:
     found = {key: files for key, files in shard_sets(path).items() if files[0].suffix != ".rec"}
     if name not in found:
         names = ", ".join(found) or "none"
-        raise DataError(f"{path}: expected TFRecord files {name}-*-of-*, found {names}")
+        raise DataError(error_line(path, expected=f"TFRecord files {name}-*-of-*", got=f"{names}"))
     return found[name]
 
 
 def _records(source: Path, first: int, offset: int) -> Iterator[ImageRecord]:
-    """The images of a file; the n-th of all files has index n."""
-    from im2rec_tools.formats.images import check  # noqa: PLC0415 - only when there is something to convert
+    """Yield the images of a file; `first` is the index of its first image."""
+    from im2rec_tools.formats.images import check  # noqa: PLC0415 - needed only to convert
 
     for number, data in enumerate(tfrecord.records(source)):
         where = f"{source}: record {number}"
         example = tfrecord.parse(data, where)
         if example.label < offset:
             raise DataError(
-                f"{where}: its label is {example.label}, expected {offset} or more; with "
-                f"--label-offset 0 labels stay as they are"
+                error_line(
+                    where,
+                    expected=f"a label of {offset} or more",
+                    got=example.label,
+                    fix="Keep labels unchanged with --label-offset 0",
+                )
             )
         try:
             check(example.image)
@@ -165,7 +181,7 @@ def _records(source: Path, first: int, offset: int) -> Iterator[ImageRecord]:
 
 
 def _import(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
-    """Writes one shard; yields its number of images so far."""
+    """Write one shard; yield its number of images so far."""
     index: list[str] = []
     written = manifest.WrittenBytes()
     with atomic_file(rec) as file:
@@ -176,7 +192,9 @@ def _import(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
             written.add(data)
             yield len(index)
         if not index:
-            raise DataError(f"{source}: expected images, found none")
+            raise DataError(
+                error_line(source, expected="images", got="none", fix="Copy the file again")
+            )
         write_text(rec.with_suffix(".idx"), "".join(index))
         manifest.write(rec, source, {"from": source.name, "label_offset": offset}, written)
 
@@ -191,7 +209,7 @@ def _plan_from(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
             yield from converting()
 
     def converting() -> Iterator[Update]:
-        check_space(out, sum(source.stat().st_size for source in sources), "name another folder")
+        check_space(out, sum(source.stat().st_size for source in sources), "Choose another OUT")
         done = 0
         for source, rec in zip(sources, targets, strict=True):
             made = manifest.read(rec) if rec.exists() else None
@@ -202,12 +220,18 @@ def _plan_from(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
                 continue
             if rec.exists():
                 raise DataError(
-                    f"{rec}: is there already, not made of {source} with --label-offset "
-                    f"{label_offset}; move it away"
+                    error_line(
+                        rec,
+                        problem=(
+                            f"already exists, and not from {source} with --label-offset "
+                            f"{label_offset}"
+                        ),
+                        fix="Move it away",
+                    )
                 )
             count = 0
             for count in _import(source, rec, done, label_offset):
-                if count % _SAY_EVERY == 0:
+                if count % _UPDATE_EVERY == 0:
                     yield Progress(step="converting", done=done + count)
             done += count
         total = format_size(sum(rec.stat().st_size for rec in targets))

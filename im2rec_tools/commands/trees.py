@@ -1,4 +1,4 @@
-"""Commands that move the images of a tree: `split`, `filter` and `val-tree`."""
+"""Commands `split`, `filter` and `val-tree`: move the images of a tree."""
 
 import random
 import re
@@ -9,25 +9,25 @@ from typing import Literal
 
 from im2rec_tools.cli import Command, Option, integer, path, path_or_none
 from im2rec_tools.commands.arguments import MIN_IMAGES, SEED, SMALL, TREE
-from im2rec_tools.errors import DataError, quoted
+from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import lock
 from im2rec_tools.formats.tree import classes, is_image, listable_path, sizes, walk
 from im2rec_tools.progress import Plan, Progress, Update
 
 Small = Literal["stay", "move", "refuse"]
-_SAY_EVERY = 1000
+_UPDATE_EVERY = 1000
 _NAMED = 5
 _CLASS = re.compile(r"[^\s/\\.][^\s/\\]*")
 
 
 def validation_root(root: Path) -> Path:
-    """Where the validation images of the tree at `root` go: 'images' -> 'images_val'."""
+    """Return the folder of a tree's validation images: 'images_val' for 'images'."""
     return root.with_name(f"{root.name}_val")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitOptions:
-    """How many images of each class go, which, and what becomes of classes with no more of them."""
+    """Settings of `split`: images to move per class, seed, action for small classes."""
 
     images: int = 50
     seed: int = 0
@@ -35,11 +35,11 @@ class SplitOptions:
 
 
 def split(root: Path, wanted: SplitOptions) -> Plan:
-    """Moves random images of each class to `validation_root(root)`.
+    """Plan to move random images of each class to `validation_root(root)`.
 
-    The choice depends on the seed and the names alone, so that an interrupted run goes on where
-    it was and a second one does nothing. Raises DataError, before anything moves, where nothing
-    could move, or where the validation tree holds images that it would not choose.
+    The choice depends only on the seed and the names, so a second run resumes an interrupted one
+    and changes nothing after a complete one. Raises DataError, before any move, if no image can
+    move or if the validation tree has other images.
     """
     target = validation_root(root)
     train = classes(root) if root.is_dir() else {}
@@ -53,21 +53,38 @@ def split(root: Path, wanted: SplitOptions) -> Plan:
         moved = set(val.get(name, ()))
         both = moved & set(train.get(name, ()))
         if both:
-            raise DataError(f"{root / name / min(both)}: is in {target} too; move one away")
+            raise DataError(
+                error_line(
+                    root / name / min(both), problem=f"is in {target} too", fix="Move one away"
+                )
+            )
         everything = sorted({*train.get(name, ()), *moved})
         chosen = _validation_choice(name, everything, wanted)
         if moved - chosen:
             raise DataError(
-                f"{target / name}: holds images that this split does not choose: they come from "
-                f"elsewhere (data.prepare --val-per-class 0 keeps them), or from other settings "
-                f"(data.split {root} --undo puts them back)"
+                error_line(
+                    target / name,
+                    problem="has images that this split does not choose",
+                    fix=(
+                        "If another program split them, use them with data.prepare "
+                        "--val-per-class 0; if another seed or count did, move them back with "
+                        f"data.split {root} --undo"
+                    ),
+                )
             )
         if len(everything) <= wanted.images:
             small.append(f"{name} ({len(everything)})")
         moves += [listable_path(f"{name}/{file}") for file in sorted(chosen - moved)]
     notes = _notes(root, small, wanted)
     if len(small) == len(names) and wanted.small == "stay":
-        raise DataError(f"{root}: no class has more than {wanted.images} images; ask for fewer")
+        raise DataError(
+            error_line(
+                root,
+                expected=f"a class with more than {wanted.images} images",
+                got="none",
+                fix="Move fewer images per class",
+            )
+        )
     total = sum(map(len, val.values())) + len(moves)
     last = f"{total} validation images of {len(names)} classes in {target}"
     return Plan(
@@ -78,12 +95,12 @@ def split(root: Path, wanted: SplitOptions) -> Plan:
 
 
 def _images(root: Path) -> dict[str, list[str]]:
-    """Images of each class, of a tree that need not be there or may be of empty folders."""
+    """Return each class's images; empty if there is no tree."""
     return dict(walk(root)) if root.is_dir() else {}
 
 
 def _remove_empty(root: Path) -> None:
-    """Removes the class folders that are empty, and the root where nothing else is in it."""
+    """Remove empty class folders, and the root if it is empty then."""
     if not root.is_dir():
         return
     for folder in [one for one in root.iterdir() if one.is_dir()]:
@@ -105,23 +122,35 @@ def _notes(root: Path, small: list[str], wanted: SplitOptions) -> list[str]:
     named = ", ".join(small[:_NAMED]) + (", ..." if len(small) > _NAMED else "")
     have = f"{len(small)} classes have {wanted.images} images or fewer: {named}"
     if wanted.small == "refuse":
-        raise DataError(f"{root}: {have}; --small stay keeps them for training, move moves them")
+        raise DataError(
+            error_line(
+                root,
+                problem=have,
+                fix="Keep them for training with --small stay, or move them with --small move",
+            )
+        )
     fate = {"stay": "they stay, without validation images", "move": "all their images move"}
     return [f"{have}; {fate[wanted.small]}"]
 
 
 def unsplit(root: Path) -> Plan:
-    """Moves every image of `validation_root(root)` back; DataError where one is in both trees."""
+    """Plan to move all validation images back; raise DataError for duplicates."""
     source = validation_root(root)
     moves = []
     if not source.is_dir():
-        raise DataError(f"{source}: no such folder; nothing was split off {root}")
+        raise DataError(
+            error_line(source, problem=f"no such folder; {root} has no validation images")
+        )
     for name, files in _images(source).items():
         for file in files:
             if (root / name / file).exists():
-                raise DataError(f"{root / name / file}: is in {source} too; move one away")
+                raise DataError(
+                    error_line(
+                        root / name / file, problem=f"is in {source} too", fix="Move one away"
+                    )
+                )
             moves.append(f"{name}/{file}")
-    last = f"{len(moves)} images are back in {root}"
+    last = f"{len(moves)} images moved back to {root}"
     return Plan(
         says=[f"would move {len(moves)} images from {source} back to {root}"],
         work=lambda: _move_with_progress(root, (source, root), moves, [last]),
@@ -131,7 +160,10 @@ def unsplit(root: Path) -> Plan:
 def _move_with_progress(
     root: Path, places: tuple[Path, Path], moves: list[str], says: list[str]
 ) -> Iterator[Update]:
-    """Moves from one place to the other; `says` ends with what is true then."""
+    """Move images from one tree to the other.
+
+    `says`: notes printed first; the last one is the result.
+    """
     *notes, last = says
     source, target = places
     yield from notes
@@ -145,15 +177,17 @@ def _move_with_progress(
 def _move_all(
     moves: Sequence[tuple[Path, Path]], step: str, where: Path | None = None
 ) -> Iterator[Progress]:
-    """Moves files from and to these places; DataError naming `where`, or the place."""
+    """Move files (source, target); errors begin with `where`, or the target."""
     for done, (source, target) in enumerate(moves):
-        if done % _SAY_EVERY == 0:
+        if done % _UPDATE_EVERY == 0:
             yield Progress(step=step, done=done, total=len(moves))
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             source.rename(target)
         except OSError as error:
-            raise DataError(f"{where or target}: cannot be written ({error.strerror})") from error
+            raise DataError(
+                error_line(where or target, problem=f"cannot be written ({error.strerror})")
+            ) from error
     yield Progress(step=step, done=len(moves), total=len(moves))
 
 
@@ -179,29 +213,42 @@ SPLIT = Command(
 
 
 def filtered_root(root: Path) -> Path:
-    """Where classes go that have too few images: 'full' -> 'full_filtered'."""
+    """Return the folder of a tree's small classes: 'full_filtered' for 'full'."""
     return root.with_name(f"{root.name}_filtered")
 
 
 def filter_tree(root: Path, *, least: int) -> Plan:
-    """Moves each class with fewer than `least` images, and its folder, to `filtered_root(root)`.
+    """Plan to move classes with fewer than `least` images to `filtered_root(root)`.
 
-    Raises DataError, before anything moves, where no class would stay or a place is taken.
+    Raises DataError, before any move, if no class would stay or a target exists.
     """
     train, target = sizes(root), filtered_root(root)
-    # What `split` took counts too, so that a second run finds the same.
+    # Images that `split` moved count too, so a second run gives the same result.
     split_off = sizes(validation_root(root)) if validation_root(root).is_dir() else {}
     counts = {name: count + split_off.get(name, 0) for name, count in train.items()}
     moves = [name for name, count in counts.items() if count < least]
     stay = len(counts) - len(moves)
     if not stay:
         largest = max(counts.values())
-        raise DataError(f"{root}: no class has {least} images; the largest has {largest}")
+        raise DataError(
+            error_line(
+                root,
+                expected=f"a class with {least} images or more",
+                got=f"at most {largest}",
+                fix="Set a smaller --min-images",
+            )
+        )
     for name in moves:
         if (target / name).exists():
-            raise DataError(f"{target / name}: is there already; move it away")
+            raise DataError(error_line(target / name, problem="already exists", fix="Move it away"))
         if name in split_off:
-            raise DataError(f"{validation_root(root) / name}: put it back first (split --undo)")
+            raise DataError(
+                error_line(
+                    validation_root(root) / name,
+                    problem=f"the class {name} is small and split",
+                    fix=f"Move its images back first with data.split {root} --undo",
+                )
+            )
 
     def work() -> Iterator[Update]:
         for done, name in enumerate(moves, 1):
@@ -210,7 +257,10 @@ def filter_tree(root: Path, *, least: int) -> Plan:
                 (root / name).rename(target / name)
             except OSError as error:
                 raise DataError(
-                    f"{root / name}: cannot be moved to {target / name} ({error.strerror})"
+                    error_line(
+                        root / name,
+                        problem=f"cannot be moved to {target / name} ({error.strerror})",
+                    )
                 ) from error
             yield Progress(step=f"moving classes to {target.name}", done=done, total=len(moves))
         moved = sum(counts[name] for name in moves)
@@ -243,27 +293,34 @@ FILTER = Command(
 
 
 def read_synsets(file: Path) -> list[tuple[str, str]]:
-    """(image, class) of each line; the image is empty where a line is a class alone."""
+    """Read (image, class) per line; image is empty if a line has only a class."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise DataError(f"{file}: cannot be read ({why})") from error
+        raise DataError(error_line(file, problem=f"cannot be read ({why})")) from error
     pairs = []
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not 1 <= len(words) <= 2 or not _CLASS.fullmatch(words[-1]):
             raise DataError(
-                f"{file}:{number}: expected 'class' or 'image class', got {quoted(line)}"
+                error_line(
+                    f"{file}:{number}", expected="'class' or 'image class'", got=quoted(line)
+                )
             )
         pairs.append((words[0] if len(words) == 2 else "", words[-1]))
     if not pairs or len({bool(image) for image, _ in pairs}) > 1:
-        raise DataError(f"{file}: expected a class on each line, all with its image or none")
+        raise DataError(
+            error_line(file, expected="one class per line, either all with an image or none")
+        )
     return pairs
 
 
 def _class_of_images(root: Path, synsets: Path) -> dict[str, str]:
-    """Image to class. Lines without an image's name are for the images in the order of names."""
+    """Return the class of each image.
+
+    Lines without an image name apply to the images in the order of their names.
+    """
     pairs = read_synsets(synsets)
     if pairs[0][0]:
         return dict(pairs)
@@ -272,8 +329,11 @@ def _class_of_images(root: Path, synsets: Path) -> dict[str, str]:
     names = sorted([*there, *placed])
     if len(names) != len(pairs):
         raise DataError(
-            f"{synsets}: expected a line an image, found {len(pairs)} lines and {len(names)} "
-            f"images in {root}"
+            error_line(
+                synsets,
+                expected="one line per image",
+                got=f"{len(pairs)} lines for {len(names)} images in {root}",
+            )
         )
     return {name: synset for name, (_, synset) in zip(names, pairs, strict=True)}
 
@@ -283,27 +343,44 @@ def _images_in_place(root: Path) -> dict[str, list[str]]:
 
 
 def val_tree(root: Path, synsets: Path, *, expected: int, train: Path | None) -> Plan:
-    """Moves each image to the folder of its class; what is there already stays.
+    """Plan to move each image to the folder of its class; skip those already there.
 
-    Raises DataError, before anything moves, where classes or images are missing.
+    expected  number of classes; 0 accepts any
+    train     training tree that must have the same classes
+
+    Raises DataError, before any move, for missing classes or images.
     """
     if not root.is_dir():
-        raise DataError(f"{root}: no such folder; expected one of validation images")
+        raise DataError(
+            error_line(
+                root, problem="no such folder", fix="Give the folder of the validation images"
+            )
+        )
     wanted = _class_of_images(root, synsets)
     names = sorted(set(wanted.values()))
     if expected and len(names) != expected:
-        raise DataError(f"{synsets}: expected {expected} classes, found {len(names)} (--classes)")
+        raise DataError(
+            error_line(
+                synsets, expected=f"{expected} classes", got=f"{len(names)}", fix="Set --classes"
+            )
+        )
     if train:
         known = classes(train)
         strange = [name for name in names if name not in known]
         missing = [name for name in known if name not in set(names)]
         for which, why in ((strange, f"is not in {train}"), (missing, f"is not in {synsets}")):
             if which:
-                raise DataError(f"class {which[0]} {why}; {len(which)} classes are not")
+                raise DataError(
+                    error_line(
+                        f"class {which[0]}", problem=f"{why}, like {len(which)} classes in total"
+                    )
+                )
     moves = [name for name, synset in wanted.items() if not (root / synset / name).is_file()]
     absent = [name for name in moves if not (root / name).is_file()]
     if absent:
-        raise DataError(f"{root / absent[0]}: no such image; {len(absent)} are missing")
+        raise DataError(
+            error_line(root / absent[0], problem=f"no such image; {len(absent)} images are missing")
+        )
 
     def work() -> Iterator[Update]:
         pairs = [(root / name, root / wanted[name] / name) for name in moves]

@@ -1,4 +1,4 @@
-"""Command `untar`: a tar of class tars to class folders."""
+"""Command `untar`: unpacks a tar of class tars to class folders."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from im2rec_tools.cli import Command, Option, path, path_or_none
 from im2rec_tools.commands.arguments import MAX_BAD
-from im2rec_tools.errors import DamagedTarError, DataError
+from im2rec_tools.errors import DamagedTarError, DataError, error_line
 from im2rec_tools.files import (
     check_space,
     create,
@@ -29,12 +29,12 @@ from im2rec_tools.formats.tars import (
 )
 from im2rec_tools.progress import Plan, Progress, Update
 
-_SAY_EVERY = 200
+_UPDATE_EVERY = 200
 
 
 @dataclass(kw_only=True)
 class _Totals:
-    """What has been unpacked so far, and what has not and why."""
+    """Counts of an unpacking so far; rejected members with the reason."""
 
     tar: Path
     files: int = 0
@@ -45,24 +45,27 @@ class _Totals:
 
     @property
     def progress(self) -> Progress:
-        """Files so far; how far it is goes by bytes."""
+        """Number of files so far; the fraction is of the bytes."""
         far = min(1.0, self.bytes / max(1, self.tar.stat().st_size))
         return Progress(step="unpacking", done=self.files, bad=len(self.bad), fraction=far)
 
 
 def bad_of(root: Path) -> Path:
-    """Where what was not unpacked is listed."""
+    """Return the path of the list of rejected members."""
     return root.with_name(f"{root.name}.bad.tsv")
 
 
 def untar(
     tar: Path, root: Path, *, scratch: Path, max_bad: float, also_in: tuple[Path, ...] = ()
 ) -> Plan:
-    """Unpacks each class tar to ROOT/CLASS, and files that are in no class tar to ROOT.
+    """Plan to unpack each class tar to ROOT/CLASS, and other files to ROOT.
 
-    A class is written in `scratch` and takes its name when it is whole. One that is there, or in
-    `also_in`, is left as it is. Links, devices and names that lead out of the folder are left out
-    and listed. Raises DataError for a damaged tar, or where there is not enough free space.
+    scratch  folder of a class until it is complete
+    max_bad  fraction of rejected files above which the plan fails
+    also_in  folders where a class may exist already
+
+    Existing classes are skipped. Links, devices and names outside the folder are rejected and
+    listed. Raises DataError for a damaged tar or too little disk space.
     """
     outer = list(members(tar))
     found, twice = distinct([one for one in outer if isinstance(one, Member)])
@@ -71,16 +74,16 @@ def untar(
     needed = sum(one.size for one in left)
 
     def work() -> Iterator[Update]:
-        instead = "unpack to another disk, or pack straight from the tar (pack --from-tar)"
-        check_space(root, needed, instead)
+        fix = "Unpack to another disk, or pack directly from the tar (pack --from-tar)"
+        check_space(root, needed, fix)
         if left and _device(scratch) != _device(root):
-            check_space(scratch, max(one.size for one in left), "name another --scratch")
+            check_space(scratch, max(one.size for one in left), "Set another --scratch")
         count = _Totals(tar=tar, bytes=sum(one.size for one in found) - needed)
         count.bad = _refused_before(root) | {
             one.name: one.why for one in outer if isinstance(one, UnreadableMember)
         }
         if len(left) < len(found):
-            yield f"{len(found) - len(left)} of {len(found)} are there already"
+            yield f"{len(found) - len(left)} of {len(found)} exist already"
         yield count.progress
         with lock(root):
             for member in left:
@@ -126,15 +129,17 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Totals) -> Iterat
         if len(count.bad) > before:
             _write_bad(root, count)
         _publish(work, target)
-        count.bad.pop(member.name, None)  # what an earlier run found damaged
-    except DamagedTarError as error:  # the other classes may be whole
+        count.bad.pop(member.name, None)  # an earlier run may have found it damaged
+    except DamagedTarError as error:  # the other classes may be complete
         count.damaged += 1
         count.bad[member.name] = str(error)
     except OSError as error:
-        raise DataError(f"{target}: cannot be written ({error.strerror})") from error
+        raise DataError(
+            error_line(target, problem=f"cannot be written ({error.strerror})")
+        ) from error
     finally:
         remove(work)
-    if count.files % _SAY_EVERY == 0 or member.is_class:
+    if count.files % _UPDATE_EVERY == 0 or member.is_class:
         yield count.progress
 
 
@@ -154,12 +159,12 @@ def _unpack_class(
         file.write_bytes(read_at(descriptor, member.offset, member.size))
         count.files += 1
         count.bytes += member.size
-        if count.files % _SAY_EVERY == 0:
+        if count.files % _UPDATE_EVERY == 0:
             yield count.progress
 
 
 def _publish(work: Path, target: Path) -> None:
-    """Gives what is whole its name; a scratch on another disk is copied first."""
+    """Rename a complete class; copy it first if scratch is on another disk."""
     if work.stat().st_dev == target.parent.stat().st_dev:
         work.rename(target)
         return
@@ -170,7 +175,7 @@ def _publish(work: Path, target: Path) -> None:
 
 
 def _refused_before(root: Path) -> dict[str, str]:
-    """What earlier runs refused."""
+    """Return the members that earlier runs rejected."""
     if not bad_of(root).is_file():
         return {}
     rows = (line.split("\t") for line in bad_of(root).read_text(encoding="utf-8").splitlines())
@@ -185,15 +190,17 @@ def _total_lines(root: Path, count: _Totals, max_bad: float) -> Iterator[str]:
     text = f"{count.files} files, {count.classes} classes unpacked to {root}"
     if not count.bad:
         bad_of(root).unlink(missing_ok=True)
-        yield f"{text}, none refused"
+        yield f"{text}, none rejected"
         return
     _write_bad(root, count)
     there = sum(len(files) for _, _, files in os.walk(root))
-    text = f"{text}, {len(count.bad)} refused so far: {bad_of(root)}"
+    text = f"{text}, {len(count.bad)} rejected so far, see {bad_of(root)}"
     if count.damaged:
-        raise DataError(f"{text}; {count.damaged} class tars are damaged")
+        raise DataError(f"{text}; {count.damaged} class tars are damaged. Get the tar again")
     if len(count.bad) > max_bad * (there + len(count.bad)):
-        raise DataError(f"{text}; --max-bad allows {max_bad * 100:g} %")
+        raise DataError(
+            f"{text}; --max-bad allows {max_bad * 100:g} %. Run again with a higher --max-bad"
+        )
     yield text
 
 
@@ -216,7 +223,7 @@ UNTAR = Command(
             parse=path_or_none,
             empty="ROOT",
         ),
-        replace(MAX_BAD, text="Fail if more than this share of the files is refused", group=""),
+        replace(MAX_BAD, text="Fail if more than this share of the files is rejected", group=""),
     ),
     plan=_plan,
 )

@@ -1,6 +1,6 @@
-"""CRC-32C (Castagnoli) of pieces and of what they make together.
+"""CRC-32C (Castagnoli) of joined byte strings, from the CRC of each.
 
-Object stores keep the same checksum of a file; TFRecord uses it too.
+Object stores and TFRecord use the same checksum.
 """
 
 from functools import cache
@@ -10,7 +10,9 @@ _ONE = 1 << 31
 
 
 def join(first: int, second: int, second_length: int) -> int:
-    """The CRC of two pieces in a row from the CRC of each and the length of the second in bytes.
+    """Return the CRC of two joined byte strings, from the CRC of each.
+
+    second_length: length of the second in bytes.
 
     Appending n bytes multiplies a CRC, read as a polynomial over GF(2), by x to the power 8n.
     """
@@ -28,7 +30,7 @@ def _times(a: int, b: int) -> int:
 
 @cache
 def _square(power: int) -> int:
-    """x to the power 8 * 2**power."""
+    """Return x to the power 8 * 2**power."""
     if power:
         return _times(_square(power - 1), _square(power - 1))
     byte = _ONE

@@ -1,4 +1,4 @@
-"""An image file's bytes to the image that goes into a record."""
+"""Decoding, resizing and encoding of images for records."""
 
 import io
 from typing import Any
@@ -12,14 +12,15 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recipe import Recipe
 
 _JPEG = b"\xff\xd8\xff"
-# From this ratio on, linear interpolation alone passes over too many pixels (docs/data.md).
+# From this ratio on, linear interpolation alone skips too many pixels
+# (docs/explanation/data-benchmarks.md).
 _BOX_FROM = 1.75
 _LONGEST_EDGE = 65_500  # libjpeg's
 _ORIENTATION = 0x0112  # of EXIF
 _MARKER, _START_OF_SCAN, _APP1 = 0xFF, 0xDA, 0xE1
-Image.MAX_IMAGE_PIXELS = None  # nothing but EXIF is read with it
+Image.MAX_IMAGE_PIXELS = None  # only EXIF is read with PIL
 _PROBLEMS = (ValueError, MemoryError, OverflowError, OSError, SyntaxError, LookupError, cv2.error)
-# How to turn an image upright by its EXIF orientation, after Exchangeable image file format 2.3.
+# OpenCV flip code that, after a transposition from 5 on, turns an image upright (EXIF 2.3).
 _FLIPS = {2: 1, 3: -1, 4: 0, 5: None, 6: 1, 7: -1, 8: 0}
 _READ = {
     "color": cv2.IMREAD_COLOR,
@@ -29,7 +30,7 @@ _READ = {
 
 
 def encode(data: bytes, recipe: Recipe) -> bytes:
-    """The image by the recipe; DataError where the bytes are no whole image."""
+    """Encode an image by the recipe; raise DataError for a bad image."""
     if not data:
         raise DataError("the file is empty")
     if recipe.keep_bytes == "all":
@@ -44,14 +45,14 @@ def encode(data: bytes, recipe: Recipe) -> bytes:
         height, width = pixels.shape[:2]
         return encode_pixels(resize(pixels, size_of(height, width, recipe), recipe), recipe)
     except _PROBLEMS as error:
-        raise DataError(f"cannot be decoded or encoded: {_line(error)}") from error
+        raise DataError(f"cannot be decoded or encoded ({_line(error)})") from error
 
 
 def check(data: bytes) -> tuple[int, int]:
-    """Height and width of an image that decodes without a fault; DataError for other bytes.
+    """Decode an image; return height and width. Raise DataError for a bad image.
 
-    A JPEG is decoded to 1/8 of its size in grey: every coefficient is read, so that a fault is
-    found as it is in full decoding, in less than half the time.
+    A JPEG is decoded in grayscale at 1/8 of its size. That reads every coefficient, so it finds
+    the same errors as full decoding in less than half the time.
     """
     try:
         if data.startswith(_JPEG):
@@ -60,7 +61,7 @@ def check(data: bytes) -> tuple[int, int]:
             return int(height), int(width)
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
     except _PROBLEMS as error:
-        raise DataError(f"not a whole JPEG image: {_line(error)}") from error
+        raise DataError(f"damaged or truncated image ({_line(error)})") from error
     if pixels is None:
         raise DataError("not an image that OpenCV can decode" if data else "the image is empty")
     return int(pixels.shape[0]), int(pixels.shape[1])
@@ -78,15 +79,18 @@ def _from_jpeg(data: bytes, recipe: Recipe) -> bytes:
         check(data)
         return data
     found, size = decode(data, recipe), size_of(height, width, recipe)
-    if recipe.center_crop:  # the middle of an odd length is another once it is turned
+    if recipe.center_crop:  # rotation moves the center of an odd length
         return encode_pixels(resize(_rotated(found, turn), size, recipe), recipe)
     return encode_pixels(_rotated(resize(found, size, recipe), turn), recipe)
 
 
 def decode(data: bytes, recipe: Recipe) -> Any:
-    """Pixels (H, W, 3 or 1) of a JPEG, BGR or grey, uint8; large ones may come scaled down."""
+    """Decode a JPEG to uint8 pixels (H, W, 3 or 1), BGR or gray.
+
+    Large images may be scaled down by 2, 4 or 8.
+    """
     height, width, color, _ = simplejpeg.decode_jpeg_header(data)
-    # The decoder halves as a box does; its other scales are slow and blurred.
+    # The decoder's scales of 1/2, 1/4, 1/8 are box filters; its others are slow and blurred.
     left = min(height, width) / recipe.short_edge if recipe.short_edge else 0.0
     halves = 1
     while halves < 8 and left / (2 * halves) >= _BOX_FROM:
@@ -101,7 +105,7 @@ def decode(data: bytes, recipe: Recipe) -> Any:
 
 
 def _has_exif(data: bytes) -> bool:
-    """Whether a JPEG has an EXIF segment before its scan."""
+    """Return whether a JPEG has an EXIF segment before its scan."""
     at = 2
     while len(data) > at + 10 and data[at] == _MARKER and data[at + 1] != _START_OF_SCAN:
         if data[at + 1] == _MARKER:  # a fill byte
@@ -128,7 +132,7 @@ def _rotated(pixels: Any, orientation: int) -> Any:
 
 
 def size_of(height: int, width: int, recipe: Recipe) -> tuple[int, int]:
-    """Width and height that an image of this size gets; rounded down, as upstream does."""
+    """Return the width and height after resizing, rounded down as upstream does."""
     if recipe.center_crop:
         height = width = min(height, width)
     edge, short = recipe.short_edge, min(height, width)
@@ -136,12 +140,15 @@ def size_of(height: int, width: int, recipe: Recipe) -> tuple[int, int]:
         return width, height
     size = (width * edge // short, height * edge // short)
     if recipe.encoding == "jpg" and max(size) > _LONGEST_EDGE:
-        raise DataError(f"{width}x{height} would become {size[0]}x{size[1]}")
+        raise DataError(
+            f"{width}x{height} would become {size[0]}x{size[1]}; a JPEG has at most "
+            f"{_LONGEST_EDGE} pixels per edge"
+        )
     return size
 
 
 def resize(pixels: Any, size: tuple[int, int], recipe: Recipe) -> Any:
-    """The pixels, cut to a square where the recipe says so, at this width and height."""
+    """Resize pixels to (width, height), after the center crop if the recipe has one."""
     if recipe.center_crop:
         edge = min(pixels.shape[:2])
         top, left = (pixels.shape[0] - edge) // 2, (pixels.shape[1] - edge) // 2
@@ -151,13 +158,13 @@ def resize(pixels: Any, size: tuple[int, int], recipe: Recipe) -> Any:
         return pixels
     if min(height, width) / min(size) < _BOX_FROM:
         return cv2.resize(pixels, size, interpolation=cv2.INTER_LINEAR)
-    # Close to INTER_AREA at a third of its time, which is fast only where it halves.
+    # Close to INTER_AREA in a third of its time, because that is fast only for factors of 2.
     twice = (2 * size[0], 2 * size[1])
     return cv2.resize(cv2.resize(pixels, twice), size, interpolation=cv2.INTER_AREA)
 
 
 def encode_pixels(pixels: Any, recipe: Recipe) -> bytes:
-    """The pixels in the recipe's format."""
+    """Encode pixels in the recipe's format."""
     if pixels.ndim == 2:
         pixels = pixels[:, :, np.newaxis]
     plain = pixels.dtype == np.uint8 and pixels.shape[2] in {1, 3}

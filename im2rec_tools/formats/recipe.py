@@ -1,4 +1,4 @@
-"""What becomes of an image on its way into a record."""
+"""Recipe: how images are resized, encoded and labeled in records."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,12 +7,15 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What becomes of an image.
+    """How an image is resized, encoded and labeled.
 
-    short_edge: pixels, 0 for the size it has; quality: of JPEG, 0 to 100, for PNG the compression.
-    keep_bytes: whose bytes stay as they are after a check: nobody's, those of JPEGs with no more
-    than the short edge, or everybody's. encoding: raw is a BMP, pixels as they are. labels: those
-    of a list that go into the record.
+    short_edge  length of the short edge in pixels; 0 keeps the size
+    quality     JPEG quality, 0 to 100, or PNG compression level, 0 to 9
+    smaller     whether images below the short edge are enlarged
+    keep_bytes  images stored byte for byte after a check: none, JPEGs no larger than the short
+                edge (small), or all
+    encoding    format of the other images; raw is a BMP, uncompressed
+    labels      labels of the list that the record stores
     """
 
     short_edge: int = 256
@@ -26,6 +29,6 @@ class Recipe:
 
 
 def describe(recipe: Recipe | Mapping[str, Any]) -> str:
-    """The recipe as people read it, also one that a manifest holds."""
+    """Return a recipe, or the fields of one in a manifest, as text."""
     fields = asdict(recipe) if isinstance(recipe, Recipe) else recipe
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in fields.items())

@@ -1,8 +1,8 @@
 """RecordIO files as MXNet reads and writes them.
 
-A record is the 32-bit magic, a 32-bit word of 3 bits part number and 29 bits length, the payload,
-and zeros up to a multiple of 4 bytes, all little endian. A payload that holds the magic at an
-aligned offset is cut there into parts, without those four bytes; the reader puts them back.
+A record is the 32-bit magic, a 32-bit word (3 bits part number, 29 bits length), the payload, and
+zeros up to a multiple of 4 bytes, all little endian. A payload that contains the magic at an
+aligned offset is split there into parts without those 4 bytes; the reader inserts them again.
 """
 
 import os
@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from im2rec_tools.errors import DataError, quoted
+from im2rec_tools.errors import DataError, error_line, quoted
 
 MAGIC = 0xCED7230A
 MAGIC_BYTES = struct.pack("<I", MAGIC)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _LENGTH_BITS = 29
 _WHOLE_NUMBER = re.compile("[0-9]{1,20}")
-# Of an image; the labels of a record are read before anything else is known of it.
+# A record's labels are read before the record is checked.
 _MOST_LABELS = 1 << 20
 _IMAGE_HEADER = struct.Struct("<IfQQ")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRecord:
-    """An encoded image with its label or labels, as MXNet's image iterators expect it."""
+    """An encoded image with its labels, as MXNet's image iterators expect it."""
 
     index: int
     labels: tuple[float, ...]
@@ -36,7 +36,7 @@ class ImageRecord:
 
 
 def pack(record: ImageRecord) -> bytes:
-    """The payload of an image record; `unpack` is its inverse."""
+    """Return the payload of an image record; `unpack` is the inverse."""
     count = len(record.labels)
     if count == 1:
         return _IMAGE_HEADER.pack(0, record.labels[0], record.index, 0) + record.image
@@ -45,22 +45,25 @@ def pack(record: ImageRecord) -> bytes:
 
 
 def unpack(payload: bytes, where: str) -> ImageRecord:
-    """The image record in a payload; DataError names `where` for any other."""
+    """Parse a payload; raise DataError, which begins with `where`, if it is bad."""
     if len(payload) < _IMAGE_HEADER.size:
-        raise DataError(f"{where}: expected an image record, got {len(payload)} bytes")
+        raise DataError(error_line(where, expected="an image record", got=f"{len(payload)} bytes"))
     count, label, index, _ = _IMAGE_HEADER.unpack_from(payload)
     start = _head_bytes(payload)
     if len(payload) < start or count > _MOST_LABELS:
         raise DataError(
-            f"{where}: expected at most {_MOST_LABELS} labels in the record, its header says "
-            f"{count} in {len(payload)} bytes"
+            error_line(
+                where,
+                expected=f"at most {_MOST_LABELS} labels",
+                got=f"a header with {count} labels in {len(payload)} bytes",
+            )
         )
     labels = struct.unpack_from(f"<{count}f", payload, _IMAGE_HEADER.size) if count else (label,)
     return ImageRecord(index=index, labels=labels, image=payload[start:])
 
 
 def _head_bytes(payload: bytes | bytearray) -> int:
-    """How many bytes of an image record come before its image, as far as its beginning says."""
+    """Return the number of bytes before the image, from a record's first bytes."""
     if len(payload) < _IMAGE_HEADER.size:
         return _IMAGE_HEADER.size
     (count,) = struct.unpack_from("<I", payload)
@@ -68,7 +71,7 @@ def _head_bytes(payload: bytes | bytearray) -> int:
 
 
 def _split_at_magic(payload: bytes) -> list[bytes]:
-    """The payload, cut where it holds the magic at a multiple of 4 bytes."""
+    """Split the payload at each magic at a multiple of 4 bytes."""
     parts, start, found = [], 0, payload.find(MAGIC_BYTES)
     while found >= 0:
         if found % 4 == 0:
@@ -81,7 +84,7 @@ def _split_at_magic(payload: bytes) -> list[bytes]:
 
 
 def frame(payload: bytes) -> bytes:
-    """The bytes of one record in the file, padding included."""
+    """Return the bytes of a record in the file, with header and padding."""
     parts = _split_at_magic(payload)
     if len(parts) == 1:
         return _part(_WHOLE, payload)
@@ -91,13 +94,13 @@ def frame(payload: bytes) -> bytes:
 
 def _part(kind: int, data: bytes) -> bytes:
     if len(data) >> _LENGTH_BITS:
-        raise DataError(f"{len(data)} bytes are too many for a record; it holds 2**29 - 1")
+        raise DataError(error_line("record", expected="at most 2^29 - 1 bytes", got=len(data)))
     head = struct.pack("<II", MAGIC, kind << _LENGTH_BITS | len(data))
     return b"".join((head, data, bytes(-len(data) % 4)))
 
 
 class _PartReader:
-    """Reads parts of records one after another and says where a file is damaged."""
+    """Reads the headers of a file's parts and locates damage."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self.file, self.path = file, path
@@ -105,28 +108,31 @@ class _PartReader:
 
     def fail(self, offset: int, found: str) -> DataError:
         return DataError(
-            f"{self.path}: damaged at byte {offset} of {self.size}: {found}; "
-            f"pack it again or copy it again from where it was made"
+            error_line(
+                self.path,
+                problem=f"damaged at byte {offset} of {self.size}; {found}",
+                fix="Pack it again, or copy it again from its source",
+            )
         )
 
     def header(self, offset: int) -> tuple[int, int]:
-        """Kind and length of the part that begins at this offset; it lies wholly in the file."""
+        """Return kind and length of the part at this offset; it is complete."""
         words = self.file.read(8)
         if len(words) < 8:
-            raise self.fail(offset, f"a record's header is cut off after {len(words)} bytes")
+            raise self.fail(offset, f"record header truncated after {len(words)} bytes")
         magic, word = struct.unpack("<II", words)
         if magic != MAGIC:
             raise self.fail(offset, f"expected the start of a record, got {words[:4].hex()}")
         kind, length = word >> _LENGTH_BITS, word & ((1 << _LENGTH_BITS) - 1)
         left = self.size - offset - 8
         if length + (-length % 4) > left:
-            raise self.fail(offset, f"a record of {length} bytes is cut off after {left}")
+            raise self.fail(offset, f"record of {length} bytes truncated after {left}")
         return kind, length
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """One part of a record: where the record begins, where the part's data, how long they are."""
+    """One part of a record: offsets of the record and of the part's data, length."""
 
     record: int
     data: int
@@ -136,10 +142,10 @@ class _Span:
 
 
 def _walk(parts: _PartReader, offset: int = 0) -> Iterator[_Span]:
-    """The parts of all records from this offset on, the file standing at the data of each.
+    """Yield the parts of all records from this offset; leave the file at the data.
 
-    All that read a file walk here, so that they take and refuse the same files. DataError where
-    the headers, the order of the parts or the zeros between them are not as they are written.
+    All readers use this function, so they accept and reject the same files. Raises DataError for
+    bad headers, parts out of order, or padding that is not zero.
     """
     start: int | None = None
     while offset < parts.size:
@@ -153,15 +159,15 @@ def _walk(parts: _PartReader, offset: int = 0) -> Iterator[_Span]:
         yield _Span(start, data, length, begins, ends)
         parts.file.seek(data + length)
         if any(parts.file.read(-length % 4)):
-            raise parts.fail(offset, "the zeros after a record are none")
+            raise parts.fail(offset, "expected zeros after a record, got other bytes")
         offset = data + length + (-length % 4)
         start = None if ends else start
     if start is not None:
-        raise parts.fail(offset, "the last record has no end")
+        raise parts.fail(offset, "the last record is incomplete")
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Offset and payload of every record; DataError where the file is damaged."""
+    """Yield offset and payload of every record; raise DataError for damage."""
     with path.open("rb") as file:
         payload = bytearray()
         for span in _walk(_PartReader(file, path)):
@@ -175,7 +181,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def headers(path: Path) -> Iterator[tuple[ImageRecord, int]]:
-    """Every image record without its image, and how many bytes that has; reads no image."""
+    """Yield every image record without its image, and the image's size in bytes."""
     if not path.is_file():
         raise _no_file(path)
     with path.open("rb") as file:
@@ -197,36 +203,39 @@ def headers(path: Path) -> Iterator[tuple[ImageRecord, int]]:
 
 
 def read_index(path: Path) -> list[tuple[int, int]]:
-    """(key, offset) of every line of an .idx file; DataError names the line that is wrong."""
+    """Read an .idx file: (key, offset) per line. Raises DataError for a bad line."""
     pairs = []
     for number, line in enumerate(path.read_text(encoding="latin-1").splitlines(), 1):
         key, _, offset = line.partition("\t")
         if not (_WHOLE_NUMBER.fullmatch(key) and _WHOLE_NUMBER.fullmatch(offset)):
-            raise DataError(f"{path}:{number}: expected 'key<TAB>offset', got {quoted(line)}")
+            raise DataError(
+                error_line(f"{path}:{number}", expected="'key<TAB>offset'", got=quoted(line))
+            )
         pairs.append((int(key), int(offset)))
     return pairs
 
 
 def _no_file(path: Path) -> DataError:
-    return DataError(f"{path}: no such file; expected a .rec made by 'fab data.prepare'")
+    return DataError(
+        error_line(path, problem="no such file", fix="Make .rec files with 'fab data.prepare DIR'")
+    )
 
 
 def count_records(path: Path) -> int:
-    """How many records a file holds; see `offsets_of`."""
+    """Return the number of records of a file; see `offsets_of`."""
     return len(offsets_of(path))
 
 
 def offsets_of(path: Path) -> list[int]:
-    """Where each record of a file begins, from its .idx where there is one, its ends checked.
+    """Return the offset of each record, from the .idx if there is one.
 
-    A file that was cut between two records looks like a shorter one, so every file that is read
-    passes here first. With an index the check reads the first and the last record's header;
-    without one it walks all headers.
+    A file truncated between two records looks complete, so every reader calls this first. With
+    an index the check reads the headers of the first and the last record, otherwise all headers.
     """
     if not path.is_file():
         raise _no_file(path)
     if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty; pack it again")
+        raise DataError(error_line(path, problem="the file is empty", fix="Pack it again"))
     index = path.with_suffix(".idx")
     offsets = sorted(offset for _, offset in read_index(index)) if index.is_file() else []
     with path.open("rb") as file:
@@ -235,17 +244,30 @@ def offsets_of(path: Path) -> list[int]:
             return [span.record for span in _walk(parts) if span.begins]
         if offsets[0] != 0 or offsets[-1] >= parts.size or len(set(offsets)) < len(offsets):
             raise DataError(
-                f"{index}: its offsets run from {offsets[0]} to {offsets[-1]} and {path.name} has "
-                f"{parts.size} bytes; the two do not belong together or {path.name} is cut off"
+                error_line(
+                    index,
+                    problem=(
+                        f"offsets run from {offsets[0]} to {offsets[-1]}, but {path.name} has "
+                        f"{parts.size} bytes; the index belongs to another file, or {path.name} is "
+                        "truncated"
+                    ),
+                    fix="Pack or copy both again",
+                )
             )
         next(_walk(parts))
         if sum(span.begins for span in _walk(parts, offsets[-1])) != 1:
-            raise DataError(f"{index}: {path.name} holds records after the last one it lists")
+            raise DataError(
+                error_line(
+                    index,
+                    problem=f"{path.name} has records after the last one listed",
+                    fix="Pack or copy both again",
+                )
+            )
         return offsets
 
 
 def read_record(path: Path, offset: int, length: int) -> bytes:
-    """The payload of the record in these bytes of a file, without a check of what follows it."""
+    """Read the payload of the record at these bytes of a file."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         framed = os.pread(file, length, offset)
@@ -254,13 +276,17 @@ def read_record(path: Path, offset: int, length: int) -> bytes:
     payload = _whole_payload(framed)
     if payload is None:
         raise DataError(
-            f"{path}: damaged at byte {offset}: expected a record of {length} bytes; pack it again"
+            error_line(
+                path,
+                problem=f"damaged at byte {offset}; expected a record of {length} bytes",
+                fix="Pack it again",
+            )
         )
     return payload
 
 
 def _whole_payload(framed: bytes) -> bytes | None:
-    """What the parts of one record hold together; None where they are no whole record."""
+    """Join the parts of a record; return None if it is incomplete."""
     parts: list[bytes] = []
     at = 0
     while at + 8 <= len(framed):
@@ -278,12 +304,12 @@ def _whole_payload(framed: bytes) -> bytes | None:
 
 
 def aligned_magic(data: bytes) -> bool:
-    """Whether the magic stands at a multiple of four bytes."""
+    """Return whether the data contain the magic at a multiple of 4 bytes."""
     return len(_split_at_magic(data)) > 1
 
 
 def frame_record(record: ImageRecord) -> bytes:
-    """The bytes of a record in the file: in one part, where the image's format allows it."""
+    """Return the bytes of a record in the file, in one part if the format allows."""
     payload = pack(record)
     if aligned_magic(payload):
         payload = pack(replace(record, image=in_one_part(record.image)))
@@ -291,10 +317,10 @@ def frame_record(record: ImageRecord) -> bytes:
 
 
 def in_one_part(image: bytes) -> bytes:
-    """The same picture without the magic at a multiple of four bytes, where its format allows it.
+    """Return the same image without the magic at a multiple of 4 bytes, if possible.
 
-    What follows a JPEG's first marker, a PNG's header or a BMP's header is moved by a few bytes
-    that decoders pass over.
+    The function inserts 1 to 3 bytes that decoders skip, after a JPEG's first marker or the
+    header of a PNG or BMP.
     """
     if not aligned_magic(image):
         return image
@@ -311,7 +337,7 @@ def _jpeg(image: bytes, extra: int) -> bytes:
 
 
 def _png(image: bytes, extra: int) -> bytes:
-    body = b"paDd" + bytes(extra)  # a private chunk that may be left out
+    body = b"paDd" + bytes(extra)  # a private, optional chunk
     chunk = struct.pack(">I", extra) + body + struct.pack(">I", zlib.crc32(body))
     return image[:33] + chunk + image[33:]
 

@@ -1,4 +1,4 @@
-"""Tars of class tars, read in place: members without unpacking."""
+"""Tars of class tars, read without unpacking."""
 
 import os
 import re
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from im2rec_tools.errors import DamagedTarError, DataError, brief
+from im2rec_tools.errors import DamagedTarError, DataError, brief, error_line
 from im2rec_tools.formats.tree import is_image
 
 _BLOCK = 512
 _DEEPEST = 100  # folders
 _NO_NAMES = {"", ".", ".."}
-DUPLICATE = "is in it twice"
-# Of a header with a long name or attributes, which tarfile reads at once.
+DUPLICATE = "duplicate name in the tar"
+# Bytes of a header with a long name or attributes, which tarfile reads at once.
 _MOST_HEADER = 1 << 16
-# tarfile's pattern for such a header takes the square of the time for a run of digits.
+# tarfile's pattern for such a header takes quadratic time for a run of digits.
 _DIGITS = re.compile(rb"[0-9]{1000}")
-# All that tarfile raises for a header whose fields are not what they should be.
+# All errors that tarfile raises for bad header fields.
 _DAMAGED = (
     tarfile.TarError,
     ValueError,
@@ -34,7 +34,7 @@ _DAMAGED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A regular file in a tar: its name there, where its bytes begin in the file, how many."""
+    """A regular file in a tar: name, offset and size in bytes."""
 
     name: str
     offset: int
@@ -42,27 +42,27 @@ class Member:
 
     @property
     def is_class(self) -> bool:
-        """Whether it is a class's own tar."""
+        """Whether the member is the tar of a class."""
         return self.name.endswith(".tar")
 
     @property
     def class_name(self) -> str:
-        """The class whose tar it is: the name without folders and ending."""
+        """The class of the tar: its name without folders and extension."""
         return PurePosixPath(self.name).stem
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadableMember:
-    """Something in a tar that must not be unpacked."""
+    """A member of a tar that must not be unpacked, and the reason."""
 
     name: str
     why: str
 
 
 def members(tar: Path, within: Member | None = None) -> Iterator[Member | UnreadableMember]:
-    """What is in a tar, or in the tar `within` it; folders are passed over.
+    """Yield the members of a tar, or of the tar `within` it; skip folders.
 
-    Raises DataError where it is no tar, or is cut off.
+    Raises DamagedTarError for a file that is no tar or is truncated.
     """
     where = f"{tar}: {within.name}" if within else str(tar)
     start, end = (within.offset, within.offset + within.size) if within else (0, _size(tar))
@@ -70,33 +70,48 @@ def members(tar: Path, within: Member | None = None) -> Iterator[Member | Unread
         with tar.open("rb") as file:
             file.seek(start)
             bounded = _Headers(file)
-            with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # type: ignore[call-overload] # reads, seeks and tells
+            with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # type: ignore[call-overload] # reads and seeks
                 yield from _members(archive, end, where)
-                # tarfile takes a damaged header for the end.
+                # For tarfile a damaged header is the end of the tar.
                 if archive.offset >= end or any(read_at(file.fileno(), archive.offset, _BLOCK)):
                     raise DamagedTarError(
-                        f"{where}: is damaged or cut off at byte {archive.offset}; get it again"
+                        error_line(
+                            where,
+                            problem=f"damaged or truncated at byte {archive.offset}",
+                            fix="Get it again",
+                        )
                     )
     except _DAMAGED as error:
-        raise DamagedTarError(f"{where}: not a whole uncompressed tar ({brief(error)})") from error
+        raise DamagedTarError(
+            error_line(
+                where,
+                expected="a complete, uncompressed tar",
+                got=f"other data ({brief(error)})",
+                fix="Get it again, or decompress it",
+            )
+        ) from error
     except OSError as error:
-        raise DamagedTarError(f"{where}: cannot be read ({error.strerror})") from error
+        raise DamagedTarError(
+            error_line(where, problem=f"cannot be read ({error.strerror})")
+        ) from error
 
 
 class _Headers:
-    """A tar as tarfile reads it: its headers only, none of which is long."""
+    """File object for tarfile that reads headers only, of limited size."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, size: int) -> bytes:
-        """Bytes of a header; tarfile.ReadError for more than a header has."""
+        """Read bytes of a header; raise tarfile.ReadError for too many."""
         if not 0 <= size <= _MOST_HEADER:
-            raise tarfile.ReadError(f"a header of {size} bytes, expected {_MOST_HEADER} or fewer")
+            raise tarfile.ReadError(
+                f"expected a header of at most {_MOST_HEADER} bytes, got {size}"
+            )
         data = self._file.read(size)
         if _DIGITS.search(data):
-            raise tarfile.ReadError("a header with a number of 1000 digits or more")
+            raise tarfile.ReadError("header with a number of 1000 digits or more")
         return data
 
 
@@ -104,25 +119,29 @@ def _size(tar: Path) -> int:
     try:
         return tar.stat().st_size
     except OSError as error:
-        raise DataError(f"{tar}: cannot be read ({error.strerror}); expected a tar") from error
+        raise DataError(
+            error_line(tar, problem=f"cannot be read ({error.strerror})", fix="Give a tar file")
+        ) from error
 
 
 def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member | UnreadableMember]:
     for member in archive:
-        archive.members.clear()  # type: ignore[attr-defined] # it would keep all of them
+        archive.members.clear()  # type: ignore[attr-defined] # otherwise it keeps all of them
         if member.offset >= end:
             return
         if member.isdir():
             continue
         if member.size < 0:
-            archive.offset = member.offset_data  # where the next one begins, if it has no bytes
+            archive.offset = member.offset_data  # the next member, if this one has no data
             yield UnreadableMember(name=member.name, why=f"its size is {member.size}")
         elif not member.isreg() or member.issparse():
             yield UnreadableMember(name=member.name, why="a link, a device or a sparse file")
         elif not _is_safe(member.name) or PurePosixPath(member.name).stem in _NO_NAMES:
             yield UnreadableMember(name=member.name, why="its name leads out of the folder")
         elif member.offset_data + member.size > end:
-            raise DamagedTarError(f"{where}: is cut off in {member.name}; get it again")
+            raise DamagedTarError(
+                error_line(where, problem=f"truncated in {member.name}", fix="Get it again")
+            )
         else:
             yield Member(
                 name=str(PurePosixPath(member.name)), offset=member.offset_data, size=member.size
@@ -136,7 +155,7 @@ def _is_safe(name: str) -> bool:
 
 
 class TarImages:
-    """Where the images of a tar of class tars lie; paths are those of the unpacked tree."""
+    """Index of the images of a tar of class tars, by path in the unpacked tree."""
 
     def __init__(self, tar: Path) -> None:
         self.tar = tar
@@ -145,7 +164,7 @@ class TarImages:
         self._offsets, self._sizes = array("q"), array("q")
 
     def folders(self, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-        """Classes and the names of their images, sorted as in the unpacked tree."""
+        """Yield classes and the names of their images, sorted as in the unpacked tree."""
         found = list(members(self.tar))
         outer = [one for one in found if isinstance(one, Member)]
         self.refused = {one.name: one.why for one in found if isinstance(one, UnreadableMember)}
@@ -153,10 +172,14 @@ class TarImages:
         self.refused |= twice
         loose = [one.name for one in outer if not one.is_class]
         if loose or not outer:
-            what = loose[0] if loose else "nothing"
+            other = loose[0] if loose else "nothing"
             raise DataError(
-                f"{self.tar}: expected class tars (n01440764.tar ...) and no more, found {what}; "
-                f"unpack it (untar)"
+                error_line(
+                    self.tar,
+                    expected="only class tars (n01440764.tar ...)",
+                    got=f"{other}",
+                    fix=f"Unpack it: fab data.untar {self.tar} DIR",
+                )
             )
         outer = [one for one in outer if not one.class_name.startswith(".")]
         for one in sorted(outer, key=lambda member: member.class_name):
@@ -184,16 +207,23 @@ class TarImages:
             yield "/".join(parts), sorted(found[parts])
 
     def place(self, path: str) -> tuple[int, int]:
-        """Offset and length of an image in the tar; DataError where it is not there."""
+        """Return offset and size of an image in the tar; raise DataError if missing."""
         try:
             number = self._places[path]
         except KeyError:
-            raise DataError(f"{self.tar}: has no {path}, which a list names") from None
+            raise DataError(
+                error_line(
+                    self.tar,
+                    expected=f"{path}, which a list names",
+                    got="none",
+                    fix="Make the lists again",
+                )
+            ) from None
         return self._offsets[number], self._sizes[number]
 
 
 def distinct(found: list[Member]) -> tuple[list[Member], dict[str, str]]:
-    """The members of a tar, each in a place of its own; why each of the others is left out."""
+    """Return the members with distinct paths, and the reason for each other one."""
     places: dict[str, Member] = {}
     folders: set[str] = set()
     refused: dict[str, str] = {}
@@ -201,11 +231,11 @@ def distinct(found: list[Member]) -> tuple[list[Member], dict[str, str]]:
         name = one.class_name if one.is_class else one.name
         above = {str(parent) for parent in PurePosixPath(name).parents} - {"."}
         if one.is_class and name == ".tar":
-            refused[one.name] = "it names no class"
+            refused[one.name] = "its name has no class"
         elif name in places:
             refused[one.name] = DUPLICATE
         elif name in folders or above & places.keys():
-            refused[one.name] = "stands where another is, as a file or class and as a folder"
+            refused[one.name] = "its path is both a file and a folder in the tar"
         else:
             places[name] = one
             folders |= above
@@ -213,12 +243,12 @@ def distinct(found: list[Member]) -> tuple[list[Member], dict[str, str]]:
 
 
 def read_at(descriptor: int, offset: int, size: int) -> bytes:
-    """Bytes of an open file; DataError where it ends before them."""
+    """Read bytes of an open file; raise DamagedTarError at its end."""
     pieces = []
     while size:
         piece = os.pread(descriptor, size, offset)
         if not piece:
-            raise DamagedTarError("the tar ends in the middle of it")
+            raise DamagedTarError("the tar is truncated in this file")
         pieces.append(piece)
         offset, size = offset + len(piece), size - len(piece)
     return b"".join(pieces)

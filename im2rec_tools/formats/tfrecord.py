@@ -1,4 +1,4 @@
-"""TFRecord files of ImageNet: framing with CRC-32C, and the Example's fields."""
+"""ImageNet's TFRecord files: frames with CRC-32C, fields of the Example."""
 
 
 # ruff: noqa: PLC0415 - protobuf takes long to load, and few commands need it
@@ -12,16 +12,16 @@ from typing import Any
 
 from google_crc32c import value
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 
 _MASK = 0xA282EAD8
 _LABEL = "image/class/label"
-LARGEST_LABEL = 2**24  # beyond it a 32-bit float, which a record has, skips whole numbers
+LARGEST_LABEL = 2**24  # a record's 32-bit float is exact up to here
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """An image as ImageNet's TFRecords hold it; label 0 is the background."""
+    """An image of ImageNet's TFRecords; label 0 is the background."""
 
     image: bytes
     label: int
@@ -34,42 +34,53 @@ class Example:
 
 
 def masked_crc(data: bytes) -> int:
-    """The CRC-32C of the data, masked as TFRecord does."""
+    """Return the CRC-32C of the data, masked as TFRecord does."""
     crc: int = value(data)
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
 def frame(data: bytes) -> bytes:
-    """A record: length, its masked CRC, the data, their masked CRC; all little endian."""
+    """Return a record: length, its masked CRC, data, their masked CRC.
+
+    All numbers are little endian.
+    """
     length = struct.pack("<Q", len(data))
     head = length + struct.pack("<I", masked_crc(length))
     return head + data + struct.pack("<I", masked_crc(data))
 
 
 def records(path: Path) -> Iterator[bytes]:
-    """The data of each record; DataError where a CRC is wrong or the file is cut off."""
+    """Yield the data of each record; raise DataError for a bad CRC or truncation."""
     size, offset, number = path.stat().st_size, 0, 0
     with path.open("rb") as file:
         while offset < size:
             where = f"{path}: record {number} at byte {offset} of {size}"
             head = file.read(12)
             if len(head) < 12:
-                raise DataError(f"{where}: is cut off")
+                raise DataError(error_line(where, problem="truncated", fix="Copy the file again"))
             length, crc = struct.unpack("<QI", head)
             if crc != masked_crc(head[:8]):
-                raise DataError(f"{where}: the checksum of its length is wrong")
+                raise DataError(
+                    error_line(
+                        where, problem="wrong checksum of the length", fix="Copy the file again"
+                    )
+                )
             if length + 16 > size - offset:
-                raise DataError(f"{where}: is cut off")
+                raise DataError(error_line(where, problem="truncated", fix="Copy the file again"))
             data = file.read(length)
             if struct.unpack("<I", file.read(4))[0] != masked_crc(data):
-                raise DataError(f"{where}: its checksum is wrong")
+                raise DataError(
+                    error_line(
+                        where, problem="wrong checksum of the data", fix="Copy the file again"
+                    )
+                )
             yield data
             offset, number = offset + length + 16, number + 1
 
 
 @cache
 def example_class() -> Any:
-    """TensorFlow's Example, from its published definition (example.proto, feature.proto)."""
+    """Return TensorFlow's Example class, built from example.proto and feature.proto."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
@@ -110,7 +121,7 @@ def _format(image: bytes) -> str:
 
 
 def emit(example: Example) -> bytes:
-    """The Example as a protocol buffer, the same bytes for the same values."""
+    """Serialize an Example; equal values give equal bytes."""
     message = example_class()()
     feature = message.features.feature
     texts: dict[str, bytes] = {
@@ -139,19 +150,25 @@ def emit(example: Example) -> bytes:
 
 
 def parse(data: bytes, where: str) -> Example:
-    """The Example of a record; DataError naming `where` for one that is not of an image."""
+    """Parse a record; raise DataError, which begins with `where`, if it is no image."""
     from google.protobuf.message import DecodeError
 
     message = example_class()()
     try:
         message.ParseFromString(data)
     except DecodeError as error:
-        raise DataError(f"{where}: not a tf.train.Example ({error})") from error
+        raise DataError(
+            error_line(where, expected="a tf.train.Example", got=f"other data ({error})")
+        ) from error
     feature = message.features.feature
     texts = {key: _first(feature[key].bytes_list.value, b"") for key in feature}
     numbers = {key: _first(feature[key].int64_list.value, 0) for key in feature}
     if not texts.get("image/encoded") or _LABEL not in feature:
-        raise DataError(f"{where}: expected image/encoded and {_LABEL}, found {', '.join(feature)}")
+        raise DataError(
+            error_line(
+                where, expected=f"image/encoded and {_LABEL}", got=", ".join(feature) or "no fields"
+            )
+        )
 
     def decoded(key: str) -> str:
         return bytes(texts.get(key, b"")).decode(errors="replace")
@@ -169,16 +186,18 @@ def parse(data: bytes, where: str) -> Example:
 
 
 def _label(feature: Any, where: str) -> int:
-    """The label of a feature: one whole number that a record's 32-bit float holds exactly."""
+    """Return the label: one whole number that a 32-bit float represents exactly."""
     kind = feature.WhichOneof("kind")
     values = list(getattr(feature, kind).value) if kind else []
     if kind == "bytes_list" or len(values) != 1:
         got = f"{len(values)} values" if len(values) != 1 else f"bytes {values[0][:20]!r}"
-        raise DataError(f"{where}: {_LABEL}: expected one whole number, got {got}")
+        raise DataError(error_line(f"{where}: {_LABEL}", expected="one whole number", got=got))
     label = values[0]
     if label != label or not -LARGEST_LABEL <= label <= LARGEST_LABEL or label != int(label):  # noqa: PLR0124
         raise DataError(
-            f"{where}: {_LABEL}: expected a whole number from -2^24 to 2^24, got {label}"
+            error_line(
+                f"{where}: {_LABEL}", expected="a whole number from -2^24 to 2^24", got=label
+            )
         )
     return int(label)
 

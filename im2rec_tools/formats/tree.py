@@ -1,41 +1,52 @@
-"""A labelled tree: a folder with a folder of images for each class."""
+"""Labeled trees (one folder of images per class) and folders of shards."""
 
 import os
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 
-# As TensorFlow names them: train-00000-of-01024.
+# TensorFlow's names: train-00000-of-01024.
 _NUMBERED = re.compile(r"(?P<set>.+)-[0-9]{4,}-of-[0-9]{4,}(\.tfrecords?)?")
-# No control characters, and no bytes that Python could not read as UTF-8.
+# No control characters, no bytes outside UTF-8.
 _LISTABLE = re.compile("[^\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]*")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 def numbers_last(path: Path) -> list[tuple[int, int | str]]:
-    """A sort key that puts train_10 after train_9."""
+    """Return a sort key that puts train_10 after train_9."""
     parts = re.split("([0-9]+)", path.name)
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in parts if part]
 
 
 def record_files(path: Path) -> list[Path]:
-    """The .rec itself, or those of a folder; DataError where there is none."""
+    """Return the .rec file, or those of a folder; raise DataError for none."""
     if path.is_dir():
         found = sorted(path.glob("*.rec"), key=numbers_last)
         if not found:
-            raise DataError(f"{path}: expected .rec files, found none")
+            raise DataError(
+                error_line(
+                    path,
+                    expected=".rec files",
+                    got="none",
+                    fix="Make them with 'fab data.prepare DIR'",
+                )
+            )
         return found
     if not path.is_file():
-        raise DataError(f"{path}: no such file or folder; expected a .rec or a folder of them")
+        raise DataError(
+            error_line(
+                path, problem="no such file or folder", fix="Give a .rec file, or a folder of them"
+            )
+        )
     return [path]
 
 
 def shard_sets(folder: Path) -> dict[str, list[Path]]:
-    """Shards by the set they belong to: .rec files by the name before _NUMBER, TFRecords too."""
+    """Return the shards of each set: names before _NUMBER.rec or -N-of-M."""
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; expected one of shards")
+        raise DataError(error_line(folder, problem="no such folder", fix="Give a folder of shards"))
     found: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir(), key=numbers_last):
         match = _NUMBERED.fullmatch(path.name)
@@ -49,36 +60,50 @@ def shard_sets(folder: Path) -> dict[str, list[Path]]:
 
 
 def suffixes(called: str, text: str) -> tuple[str, ...]:
-    """File name endings, as typed: '.jpg,.png'."""
+    """Parse file extensions: '.jpg,.png'."""
     found = tuple(one.strip().lower() for one in text.split(","))
     if not all(re.fullmatch(r"\.[^./\\]+", one) for one in found):
-        raise DataError(f"{called}: expected endings such as .jpg,.png, got {text!r}")
+        raise DataError(
+            error_line(called, expected="extensions such as .jpg,.png", got=f"{text!r}")
+        )
     return found
 
 
 def is_image(name: str, endings: Collection[str] = SUFFIXES) -> bool:
-    """Whether a file of this name is taken for an image; hidden ones are not."""
+    """Return whether a file has an image's extension and is not hidden."""
     return os.path.splitext(name)[1].lower() in endings and not name.startswith(".")  # noqa: PTH122
 
 
 def listable_path(path: str) -> str:
-    """The path, which a line of a list can hold; DataError where none can."""
+    """Return the path; raise DataError if a line of a list cannot contain it."""
     if not _LISTABLE.fullmatch(path) or path != path.strip():
         raise DataError(
-            f"{path!a}: a list of images cannot hold this name (control characters, bytes that "
-            f"are not UTF-8, or blanks at an end); rename it"
+            error_line(
+                f"{path!a}",
+                problem=(
+                    "expected a name without control characters, bytes outside UTF-8, or spaces at "
+                    "its ends; image lists cannot contain them"
+                ),
+                fix="Rename the file",
+            )
         )
     return path
 
 
 def walk(root: Path, endings: Collection[str] = SUFFIXES) -> Iterator[tuple[str, list[str]]]:
-    """Folders below a root with the sorted names of their images, a folder before those in it.
+    """Yield folders below a root with the sorted names of their images, parents first.
 
-    A folder's name is its path below the root, '.' for the root itself. Sorted as upstream does;
-    hidden folders and links to a folder they lie in are passed over.
+    A folder's name is its path relative to the root, '.' for the root itself. The order is
+    upstream's. The function skips hidden folders, and links to a folder above them.
     """
     if not root.is_dir():
-        raise DataError(f"{root}: no such folder; expected one with a folder of images a class")
+        raise DataError(
+            error_line(
+                root,
+                problem="no such folder",
+                fix="Give a folder with one folder of images per class",
+            )
+        )
     top, wanted = str(root), frozenset(endings)
     left: list[tuple[str, tuple[tuple[int, int], ...]]] = [(".", ())]
     while left:
@@ -101,11 +126,11 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         return list(os.scandir(folder))
     except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror})") from error
+        raise DataError(error_line(folder, problem=f"cannot be read ({error.strerror})")) from error
 
 
 def _is_file(entry: os.DirEntry[str], endings: frozenset[str]) -> bool:
-    """Whether it is an image file, or a link to one; upstream skips what is no file too."""
+    """Return whether it is an image file or a link to one, as upstream does."""
     try:
         return is_image(entry.name, endings) and entry.is_file()
     except OSError:
@@ -120,17 +145,19 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def classes(root: Path) -> dict[str, list[str]]:
-    """Sorted names of the images of each class of the tree, classes in sorted order.
+    """Return the sorted names of each class's images, classes in sorted order.
 
-    Raises DataError where there is no tree or it holds no image in a class.
+    Raises DataError if there is no tree or no class with images.
     """
     found = {name: images for name, images in walk(root) if "/" not in name and name != "."}
     if not found:
         endings = ", ".join(SUFFIXES)
-        raise DataError(f"{root}: expected a folder a class with images ({endings}), found none")
+        raise DataError(
+            error_line(root, expected=f"one folder of images per class ({endings})", got="none")
+        )
     return found
 
 
 def sizes(root: Path) -> dict[str, int]:
-    """How many images each class of a tree has."""
+    """Return the number of images of each class of a tree."""
     return {name: len(images) for name, images in classes(root).items()}

@@ -1,1 +1,1 @@
-"""Image lists to shards: encoder processes, manifests, verification."""
+"""Packing of image lists into shards: encoder processes, manifests, verification."""

@@ -1,7 +1,7 @@
-"""A packing process: encodes blocks of images, and writes each where it is told.
+"""Encoder process: encodes blocks of images and writes them to shards.
 
-What is encoded stays here until its place in the shard is known; no image travels between
-processes. The process that packs asks, and gets one answer to each message.
+Encoded blocks stay in this process until their offset in the shard is known, so no image moves
+between processes. The packer sends messages and receives one answer to each.
 """
 
 import os
@@ -23,7 +23,7 @@ from im2rec_tools.packing.packer import Answer, Block, EncodedBlock, Message, Wr
 
 
 class Encoder:
-    """Answers messages; holds encoded blocks until they are written."""
+    """Answers messages; keeps encoded blocks until they are written."""
 
     def __init__(self, source: Path, recipe: Recipe, position: Any) -> None:
         self._recipe, self._position = recipe, position
@@ -33,7 +33,7 @@ class Encoder:
         self._open: tuple[Path, int] | None = None
 
     def answer(self, message: Message) -> Answer:
-        """Does what a message asks."""
+        """Execute a message and return its answer."""
         if isinstance(message, Block):
             return self._encode(message)
         try:
@@ -78,9 +78,9 @@ class Encoder:
     def _read(self, path: str, place: tuple[int, int] | None) -> bytes:
         if place is not None:
             return read_at(self._tar, *place)
-        # As upstream joins them: an absolute path stays as it is.
+        # As upstream does: an absolute path ignores the root.
         full = os.path.join(self._root, path)  # noqa: PTH118 - no objects: there are millions
-        # Without O_NONBLOCK a named pipe would be waited for.
+        # Without O_NONBLOCK, opening a named pipe would block.
         descriptor = os.open(full, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
             status = os.fstat(descriptor)
@@ -104,6 +104,6 @@ class Encoder:
 
 
 def server(position: Any, source: Path, recipe: Recipe) -> Callable[[Message], Answer]:
-    """What a packing process does with each message."""
+    """Return the function that answers the messages of a packer."""
     cv2.setNumThreads(1)
     return Encoder(source, recipe, position).answer

@@ -1,4 +1,4 @@
-"""What stands beside a shard: what it was made of, how, and what came out."""
+"""Manifest of a shard (NAME.json): source, recipe, versions, counts, checksums."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -8,20 +8,24 @@ from typing import Any
 
 from google_crc32c import extend
 
-from im2rec_tools.errors import DataError, brief, quoted
+from im2rec_tools.errors import DataError, brief, error_line, quoted
 from im2rec_tools.files import digest, write_text
 
 # 2: crc32c in place of sha256, versions, bad images counted here and listed in NAME.bad.tsv.
 # 1: first.
 SCHEMA = 2
 _MOST = 1 << 62
-# Packages that decide what an image becomes.
+# Packages whose version affects the encoded images.
 _DECIDING = ("simplejpeg", "opencv-python-headless")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """NAME.json of NAME.rec; CRCs are eight hex digits: of the whole .rec, of each record in it."""
+    """Contents of NAME.json for NAME.rec.
+
+    crc32c          of the whole .rec, eight hex digits
+    records_crc32c  of each record with its frame, eight hex digits each
+    """
 
     schema: int
     list_sha256: str
@@ -36,22 +40,25 @@ class Manifest:
 
 @dataclass(kw_only=True)
 class WrittenBytes:
-    """What a shard has so far: its size, its CRC, and that of each record in hex digits."""
+    """Size and CRC of a shard so far, and the CRC of each record in hex digits."""
 
     size: int = 0
     crc32c: int = 0
     records: list[str] = field(default_factory=list)
 
     def add(self, framed: bytes) -> None:
-        """Counts a record, its frame included."""
+        """Add a record, including its frame."""
         self.size += len(framed)
         self.crc32c = extend(self.crc32c, framed)
         self.records.append(f"{extend(0, framed):08x}")
 
 
 def read(rec: Path) -> Manifest | None:
-    """The manifest of a shard, None where there is none; DataError where it is not one."""
-    import msgspec  # noqa: PLC0415 - the list of commands does without
+    """Read a shard's manifest; return None if there is none.
+
+    Raises DataError for a bad manifest.
+    """
+    import msgspec  # noqa: PLC0415 - not needed to list the commands
 
     path = rec.with_suffix(".json")
     if not path.is_file():
@@ -61,33 +68,52 @@ def read(rec: Path) -> Manifest | None:
         schema = made.get("schema") if isinstance(made, dict) else None
         if isinstance(schema, int) and schema != SCHEMA:
             raise DataError(
-                f"{path}: has schema {quoted(schema)}, expected {SCHEMA}; it was packed by another "
-                f"version of this program: move the shard away and pack it again"
+                error_line(
+                    path,
+                    expected=f"schema {SCHEMA}",
+                    got=quoted(schema),
+                    problem="another version of mxscale packed it",
+                    fix="Move the shard away and pack it again",
+                )
             )
         found = msgspec.convert(made, Manifest)
     except (ValueError, RecursionError) as error:  # msgspec's errors among them
-        raise DataError(f"{path}: not a manifest of a shard: {brief(error)}") from error
+        raise DataError(
+            error_line(
+                path,
+                expected="the manifest of a shard",
+                got=f"other data ({brief(error)})",
+                fix="Move the shard away and pack it again",
+            )
+        ) from error
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        raise DataError(error_line(path, problem=f"cannot be read ({error.strerror})")) from error
     if not all(0 <= one < _MOST for one in (found.images, found.bad, found.bytes)):
-        raise DataError(f"{path}: not a manifest of a shard: it has a count that nothing has")
+        raise DataError(
+            error_line(
+                path,
+                expected="counts of 0 to 2^62",
+                got="others",
+                fix="Move the shard away and pack it again",
+            )
+        )
     return found
 
 
 def is_packed(made: Manifest, number: int, framed: bytes) -> bool:
-    """Whether these are the bytes of the shard's record of this number, its frame included."""
+    """Return whether these bytes, frame included, are the shard's n-th record."""
     return made.records_crc32c[8 * number : 8 * number + 8] == f"{extend(0, framed):08x}"
 
 
 def text(manifest: Manifest) -> str:
-    """What the file holds; `read` is its inverse."""
+    """Return the text of the file; `read` is the inverse."""
     return json.dumps(asdict(manifest), indent=1) + "\n"
 
 
 def write(
     rec: Path, source: Path, recipe: dict[str, Any], written: WrittenBytes, bad: int = 0
 ) -> None:
-    """Writes the manifest of a shard that was made of `source`, a list or a file of records."""
+    """Write the manifest of a shard made from `source`, a list or a record file."""
     made = Manifest(
         schema=SCHEMA,
         list_sha256=digest(source),

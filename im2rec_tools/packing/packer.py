@@ -1,4 +1,4 @@
-"""Packer: blocks of images to encoder processes, written to shards in order."""
+"""Packer: sends blocks of images to encoder processes and orders their writes."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from im2rec_tools.errors import DataError, quoted
+from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import check_space, create, digest, flush_folder, part_of, tsv_line
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.crc32c import join
@@ -18,20 +18,22 @@ from im2rec_tools.packing import manifest
 from im2rec_tools.packing.pool import Pool
 from im2rec_tools.progress import Progress
 
-_IMAGES_A_BLOCK = 16
-_PIXELS_A_BLOCK = 4  # images, where they are kept as pixels: blocks are held in memory
-_BLOCKS_AHEAD = 3  # for each process, of the first that is not written
-_ESTIMATES = (1, 256)  # from how many images on the space for all is estimated
+_IMAGES_PER_BLOCK = 16
+_RAW_PER_BLOCK = 4  # images stored as pixels: blocks are kept in memory
+_BLOCKS_AHEAD = 3  # per process, beyond the first block that is not written
+_ESTIMATES = (1, 256)  # images after which the disk space for all is estimated
 _WAIT_SECONDS = 0.2
 _MODULE = "im2rec_tools.packing.encoder"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackJob:
-    """Lists to pack: where their images are (a folder or a tar), into which folder, and how.
+    """Lists to pack, and the settings.
 
-    `place` gives offset and size in the tar of an image's path; `refused` has the members of the
-    tar that are not packed, with the reason.
+    source   folder of the images, or a tar
+    folder   folder of the shards
+    place    returns offset and size in the tar for an image's path
+    refused  members of the tar that are not packed, with the reason
     """
 
     lists: Sequence[Path]
@@ -44,24 +46,24 @@ class PackJob:
 
 
 def shard_of(lst: Path, folder: Path) -> Path:
-    """The .rec that a list is packed into."""
+    """Return the path of a list's .rec file."""
     return folder / f"{lst.stem}.rec"
 
 
 def bad_images_path(rec: Path) -> Path:
-    """Where the images that a shard leaves out are listed."""
+    """Return the path of the list of a shard's bad images."""
     return rec.with_suffix(".bad.tsv")
 
 
 def refused_path(work: PackJob) -> Path:
-    """Where the members of a tar that are not packed are listed."""
+    """Return the path of the list of a tar's rejected members."""
     return work.folder / f"{work.source.name}.bad.tsv"
 
 
 def missing_shards(work: PackJob) -> list[Path]:
-    """The lists whose shards are not there yet.
+    """Return the lists without a shard.
 
-    Raises DataError for a shard that is there and was made of another list or by another recipe.
+    Raises DataError for a shard made from another list or with another recipe.
     """
     return [lst for lst in work.lists if not _is_packed(lst, work)]
 
@@ -71,44 +73,59 @@ def _is_packed(lst: Path, work: PackJob) -> bool:
     made = manifest.read(rec)
     if not rec.exists():
         if made is None and rec.with_suffix(".idx").exists():
-            raise DataError(f"{rec.with_suffix('.idx')}: is there already; move it away")
+            raise DataError(
+                error_line(rec.with_suffix(".idx"), problem="already exists", fix="Move it away")
+            )
         return False
     if made is None:
-        raise DataError(f"{rec}: is there already, without a manifest; move it away")
+        raise DataError(
+            error_line(rec, problem="already exists, without a manifest", fix="Move it away")
+        )
     found = rec.stat().st_size
     if made.bytes != found:
-        raise DataError(f"{rec}: expected {made.bytes} bytes, found {found}; move it away")
+        raise DataError(
+            error_line(rec, expected=f"{made.bytes} bytes", got=f"{found}", fix="Move it away")
+        )
     differs = [
         f"{name} {quoted(made.recipe.get(name))}, now {quoted(value)}"
         for name, value in asdict(work.recipe).items()
         if made.recipe.get(name) != value
     ]
     if made.list_sha256 != digest(lst):
-        differs.append("another list")
+        differs.append("the list changed")
     if differs:
         raise DataError(
-            f"{rec}: was packed with other settings ({'; '.join(differs)}); move it away, or pack "
-            f"into another folder"
+            error_line(
+                rec,
+                problem=f"packed with other settings ({'; '.join(differs)})",
+                fix="Move it away, or pack into another folder",
+            )
         )
     return True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Encode these images; `places` are offset and size in the tar where they lie in one."""
+    """Message: encode these images.
+
+    places: offset and size of each image if the source is a tar.
+    """
 
     number: int
     entries: tuple[Entry, ...]
     places: tuple[tuple[int, int], ...] = ()
 
     def where(self, at: int) -> str:
-        """The image at this place of the block."""
+        """Return the path of the n-th image of the block."""
         return self.entries[at].path
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedBlock:
-    """A block's records: their keys and offsets from its start; images that are bad, and why."""
+    """Answer: a block's records and bad images.
+
+    index: key and offset of each record, from the start of the block.
+    """
 
     number: int
     length: int
@@ -120,7 +137,7 @@ class EncodedBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """Write an encoded block to this file at this offset."""
+    """Message: write an encoded block to this file at this offset."""
 
     number: int
     path: Path
@@ -129,14 +146,14 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class Sync:
-    """Bring a file to the disk."""
+    """Message: sync a file to disk."""
 
     path: Path
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteResult:
-    """What was asked for is done, or why it could not be."""
+    """Answer to `Write` or `Sync`; `problem` is the reason of a failure."""
 
     asked: Write | Sync
     problem: str = ""
@@ -148,7 +165,7 @@ Answer = EncodedBlock | WriteResult
 
 @dataclass(kw_only=True)
 class _Shard:
-    """A shard that is being written."""
+    """A shard in progress."""
 
     lst: Path
     rec: Path
@@ -162,7 +179,7 @@ class _Shard:
 
     @property
     def parts(self) -> dict[Path, Path]:
-        """Where its files are now, and what they will be called; the .rec comes last."""
+        """Temporary and final names of its files; the .rec is last."""
         names = (self.rec.with_suffix(".idx"), bad_images_path(self.rec), self.rec)
         return {part_of(name): name for name in names}
 
@@ -170,10 +187,10 @@ class _Shard:
 def pack_shards(
     work: PackJob, paths: Sequence[Path], totals: dict[Path, int]
 ) -> Iterator[Progress]:
-    """Packs these lists, of so many images each, into NAME.rec, .idx, .json and NAME.bad.tsv.
+    """Pack lists into NAME.rec, NAME.idx, NAME.json and NAME.bad.tsv.
 
-    Images that cannot be read are left out and listed. Raises DataError where a shard has none
-    left, where the disk is full, or where a packing process dies; what is finished stays.
+    totals: number of images of each list. Bad images are skipped and listed. Raises DataError if
+    a shard has no good image, the disk is full or an encoder process dies. Finished shards stay.
     """
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(Pool(work.processes, _MODULE, work.source, work.recipe))
@@ -193,7 +210,7 @@ def pack_shards(
 
 
 def _blocks(work: PackJob, paths: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
-    size = _PIXELS_A_BLOCK if work.recipe.encoding == "raw" else _IMAGES_A_BLOCK
+    size = _RAW_PER_BLOCK if work.recipe.encoding == "raw" else _IMAGES_PER_BLOCK
     number = 0
     for lst in paths:
         entries = lists.read(lst)
@@ -204,7 +221,7 @@ def _blocks(work: PackJob, paths: Sequence[Path]) -> Iterator[tuple[Path, Block]
 
 
 class _Pipeline:
-    """Blocks on their way: given, encoded in any order, written in theirs."""
+    """Blocks in progress: encoded in any order, written in order."""
 
     def __init__(self, work: PackJob, pool: Pool, total: int) -> None:
         self._work, self._pool, self._total = work, pool, total
@@ -218,16 +235,16 @@ class _Pipeline:
 
     @property
     def progress(self) -> Progress:
-        """How many images are written or left out."""
+        """Number of images written or skipped."""
         return Progress(step="packing", done=self._done, total=self._total, bad=self._bad)
 
     @property
     def has_room(self) -> bool:
-        """Whether another block may be held in memory."""
+        """Whether memory allows another block."""
         return self.outstanding < _BLOCKS_AHEAD * self._work.processes
 
     def give(self, lst: Path, total: int, block: Block) -> None:
-        """Has a block of a list encoded."""
+        """Send a block of a list to an encoder process."""
         if not self._shards or self._shards[-1].lst != lst:
             self._shards.append(self._begun(lst, total))
         shard = self._shards[-1]
@@ -251,14 +268,16 @@ class _Pipeline:
         return _Shard(lst=lst, rec=rec, total=total, index=index, bad_list=bad_list)
 
     def take(self, answer: Answer) -> None:
-        """Goes on with what a packing process has done."""
+        """Process an answer of an encoder process."""
         if isinstance(answer, EncodedBlock):
             self._encoded[answer.number] = answer
             while self._next in self._encoded:
                 self._commit(self._encoded.pop(self._next))
                 self._next += 1
         elif answer.problem:
-            raise DataError(f"{answer.asked.path}: cannot be written ({answer.problem})")
+            raise DataError(
+                error_line(answer.asked.path, problem=f"cannot be written ({answer.problem})")
+            )
         else:
             self._go_on(answer)
 
@@ -285,12 +304,12 @@ class _Pipeline:
         self._bad += len(block.bad)
 
     def _check_space(self, block: EncodedBlock, count: int) -> None:
-        """Before a block is written: whether all that is left will fit, by those so far."""
+        """Raise DataError if the images left will not fit, judging by those so far."""
         done, size = self._done + count, self._bytes + block.length
         if self._estimates and done >= self._estimates[0]:
             self._estimates.pop(0)
             needed = size * self._total // done - self._bytes
-            check_space(self._work.folder, needed, "pack into a folder on another disk")
+            check_space(self._work.folder, needed, "Pack into a folder on another disk")
 
     def _go_on(self, answer: WriteResult) -> None:
         shard = next(one for one in self._shards if part_of(one.rec) == answer.asked.path)
@@ -308,7 +327,15 @@ class _Pipeline:
 
     def _finish(self, shard: _Shard) -> None:
         if not shard.written.records:
-            raise DataError(f"{shard.lst}: none of its images could be read; {shard.first_bad}")
+            raise DataError(
+                error_line(
+                    shard.lst,
+                    expected="readable images",
+                    got="none",
+                    problem=f"the first: {shard.first_bad}",
+                    fix="Check ROOT",
+                )
+            )
         bad = shard.total - len(shard.written.records)
         manifest.write(shard.rec, shard.lst, asdict(self._work.recipe), shard.written, bad)
         with _as_data_error(shard.rec):
@@ -316,7 +343,7 @@ class _Pipeline:
                 file.flush()
                 os.fsync(file.fileno())
                 file.close()
-            if not bad:  # one of an attempt before names images that are in this shard
+            if not bad:  # an earlier attempt may have listed images of this shard
                 part_of(bad_images_path(shard.rec)).unlink()
                 bad_images_path(shard.rec).unlink(missing_ok=True)
             for part, name in shard.parts.items():
@@ -325,15 +352,23 @@ class _Pipeline:
             flush_folder(shard.rec.parent)
 
     def check_end(self) -> None:
-        """DataError where a shard is not whole: its list changed while it was packed."""
+        """Raise DataError if a shard is incomplete: its list changed during packing."""
         for shard in self._shards:
-            raise DataError(f"{shard.lst}: expected {shard.total} images, found {shard.seen}")
+            raise DataError(
+                error_line(
+                    shard.lst,
+                    expected=f"{shard.total} images",
+                    got=shard.seen,
+                    problem="the list changed during packing",
+                    fix="Run the command again",
+                )
+            )
 
     def forget(self) -> None:
-        """Removes what is not whole."""
+        """Remove incomplete files."""
         for shard in self._shards:
             for file in (shard.index, shard.bad_list):
-                with contextlib.suppress(OSError):  # a full disk, which is told already
+                with contextlib.suppress(OSError):  # a full disk, already reported
                     file.close()
             for part in shard.parts:
                 part.unlink(missing_ok=True)
@@ -344,4 +379,6 @@ def _as_data_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from error
+        raise DataError(
+            error_line(path, problem=f"cannot be written ({error.strerror})")
+        ) from error

@@ -1,4 +1,4 @@
-"""Pool of worker processes; one that dies is named with its task and step."""
+"""Pool of processes; the error for a dead one names its task and step."""
 
 import importlib
 import multiprocessing
@@ -11,11 +11,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any, Protocol
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 
-_QUEUED = 2  # tasks a process has: one in work, one to go on with
+_QUEUED = 2  # tasks per process: one in work, one waiting
 _ENDING_SECONDS = 2.0
-# Files that the fork server and the first process need open; with fewer, Python prints a traceback.
+# Open files that the fork server and the first process need; with fewer, Python prints a
+# traceback.
 _FILES = 16
 
 
@@ -24,38 +25,38 @@ class Task(Protocol):
 
     @property
     def number(self) -> int:
-        """Of all tasks, its own."""
+        """Number of the task, unique in the pool."""
 
     def where(self, at: int) -> str:
-        """What it is on at its `at`-th step."""
+        """Return the file or image of step `at`."""
 
 
 @dataclass(kw_only=True)
 class _Worker:
     process: ForkServerProcess
     connection: "Connection[Any, Any]"
-    position: Any  # shared: number of the task it is on and the step of it
+    position: Any  # shared memory: number of the current task, and its step
     tasks: dict[int, Task] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
-        """What it is on."""
+        """The current file or image, for errors."""
         number, at = self.position[:]
         return f"on {self.tasks[number].where(at)}" if number in self.tasks else "between two tasks"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _LoadFailure:
-    """The answer of a process that cannot load what it works with."""
+    """Answer of a process that cannot load its modules."""
 
     why: str
 
 
 class Pool:
-    """Processes that answer by `server` of a module; as a context it ends them."""
+    """Processes that answer tasks with a module's `server`; a context manager."""
 
     def __init__(self, processes: int, module: str, *args: Any) -> None:
-        # A progress bar's thread forbids a plain fork; the server loads the codecs once for all.
+        # A fork is unsafe next to a progress bar's thread; the fork server loads the codecs once.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([module])
         self._workers: list[_Worker] = []
@@ -69,18 +70,23 @@ class Pool:
             self.__exit__(type(error), error, None)
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise DataError(
-                f"process {len(self._workers) + 1} of {processes} cannot be started ({why}). Free "
-                f"memory, space in the temporary folder, processes (ulimit -u) and open files "
-                f"(ulimit -n), or ask for fewer"
+                error_line(
+                    f"process {len(self._workers) + 1} of {processes}",
+                    problem=f"cannot be started ({why})",
+                    fix=(
+                        "Free memory, space in the temporary folder, processes (ulimit -u) and "
+                        "open files (ulimit -n), or set fewer --processes"
+                    ),
+                )
             ) from error
 
     def _start(self, *args: Any) -> _Worker:
-        ours, theirs = self._context.Pipe()
+        local, remote = self._context.Pipe()
         position = self._context.RawArray("q", [-1, -1])
-        process = self._context.Process(target=_serve, args=(theirs, position, *args), daemon=True)
+        process = self._context.Process(target=_serve, args=(remote, position, *args), daemon=True)
         process.start()
-        theirs.close()
-        return _Worker(process=process, connection=ours, position=position)
+        remote.close()
+        return _Worker(process=process, connection=local, position=position)
 
     def __enter__(self) -> "Pool":
         return self
@@ -96,27 +102,27 @@ class Pool:
 
     @property
     def has_room(self) -> bool:
-        """Whether some process would otherwise have nothing to go on with."""
+        """Whether a process has fewer tasks than it may queue."""
         return any(len(worker.tasks) < _QUEUED for worker in self._workers)
 
     @property
     def positions(self) -> list[tuple[int, int]]:
-        """Task and step that each process is on."""
+        """Current task and step of each process."""
         return [(worker.position[0], worker.position[1]) for worker in self._workers]
 
     def give(self, task: Task) -> None:
-        """Gives a task to the process that has least to do."""
+        """Send a task to the process with the fewest tasks."""
         worker = min(self._workers, key=lambda one: len(one.tasks))
         worker.tasks[task.number] = task
         self._owners[task.number] = worker
         self._send(worker, task)
 
     def give_same(self, number: int, message: Any) -> None:
-        """Gives something to the process that had the task of this number."""
+        """Send a message to the process that had this task."""
         self._send(self._owners.pop(number), message)
 
     def give_any(self, message: Any) -> None:
-        """Gives something that is no task to the process that has least to do."""
+        """Send a message that is no task to the process with the fewest tasks."""
         self._send(min(self._workers, key=lambda one: len(one.tasks)), message)
 
     def _send(self, worker: _Worker, message: Any) -> None:
@@ -126,7 +132,10 @@ class Pool:
             raise self._death(worker) from error
 
     def answers(self, timeout_seconds: float) -> Iterator[Any]:
-        """The answers that have come; waits for one. DataError where a process has died."""
+        """Yield the answers received; wait for one.
+
+        Raises DataError if a process has died.
+        """
         by_connection = {worker.connection: worker for worker in self._workers}
         ready: Sequence[Any] = wait(list(by_connection), timeout_seconds)
         for connection in ready:
@@ -137,8 +146,11 @@ class Pool:
                 raise self._death(worker) from error
             if isinstance(answer, _LoadFailure):
                 raise DataError(
-                    f"a process cannot load its codecs ({answer.why}). Free memory (ulimit -v), or "
-                    f"make the environment again"
+                    error_line(
+                        "process",
+                        problem=f"cannot load the image codecs ({answer.why})",
+                        fix="Free memory (ulimit -v), or rebuild the environment: make setup",
+                    )
                 )
             worker.tasks.pop(getattr(answer, "number", -1), None)
             yield answer
@@ -148,13 +160,16 @@ class Pool:
         code = worker.process.exitcode
         how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
         return DataError(
-            f"a process has died ({how}) {worker.where}; what is whole is kept, run it again to "
-            f"go on"
+            error_line(
+                "process",
+                problem=f"died ({how}) {worker.where}; finished work is kept",
+                fix="Run the command again to continue",
+            )
         )
 
 
 def _check_files() -> None:
-    """Raises OSError if this process may not open as many files as it starts with."""
+    """Raise OSError if this process cannot open the files that it needs."""
     opened: list[int] = []
     try:
         while len(opened) < _FILES:
@@ -165,8 +180,8 @@ def _check_files() -> None:
 
 
 def _start_server() -> None:
-    """Starts the fork server without SIGINT, which ended it with a traceback while it loaded."""
-    resource_tracker.ensure_running()  # which lets SIGINT through when it starts
+    """Start the fork server with SIGINT blocked; it would end with a traceback."""
+    resource_tracker.ensure_running()  # unblocks SIGINT when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
@@ -176,7 +191,7 @@ def _start_server() -> None:
 
 def _serve(connection: Any, position: Any, module: str, *args: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Not with the imports: a module's codecs are for these processes only.
+    # Imported here, because only these processes need the codecs.
     try:
         answer = importlib.import_module(module).server(position, *args)
     except (ImportError, OSError, MemoryError) as error:
@@ -190,4 +205,4 @@ def _serve(connection: Any, position: Any, module: str, *args: Any) -> None:
         while True:
             connection.send(answer(connection.recv()))
     except (EOFError, ConnectionError):
-        return  # the process that this one works for has ended, or has closed the connection
+        return  # the parent has ended or closed the connection

@@ -1,4 +1,4 @@
-"""Reads a shard back whole and compares it with what was packed."""
+"""Verification of a shard: reads every record and compares it with the manifest."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,26 +8,29 @@ from typing import Any
 
 from google_crc32c import extend
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats.recordio import frame, read_index, records, unpack
 from im2rec_tools.packing import manifest
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyTask:
-    """Check this shard."""
+    """Task: verify this shard."""
 
     number: int
     rec: Path
 
     def where(self, at: int) -> str:
-        """The record it is at."""
+        """Return the file and the record number."""
         return f"{self.rec}, record {at}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardContents:
-    """What a shard holds: images of each label or labels; what was missing to compare it with."""
+    """Contents of a shard: images per label.
+
+    missing: index or manifest that does not exist, so was not compared.
+    """
 
     path: Path
     images: int
@@ -36,13 +39,12 @@ class ShardContents:
 
 
 def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardContents:
-    """Checks one shard: framing, index, count, every image decoded, labels, checksum.
+    """Verify one shard: frames, index, count, labels, checksum; decode every image.
 
-    Calls `at` with the number of each record before it is looked at. What is not there, index or
-    manifest, is not compared.
-    Raises DataError naming the file and the record that is wrong.
+    at: called with the number of each record before its check. A missing index or manifest is
+    not compared. Raises DataError with the file and the record.
     """
-    from im2rec_tools.formats.images import check  # noqa: PLC0415 - the codecs are for the processes only
+    from im2rec_tools.formats.images import check  # noqa: PLC0415 - only the processes need the codecs
 
     made = manifest.read(rec)
     beside = rec.with_suffix(".idx")
@@ -55,41 +57,69 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardConten
         record = unpack(payload, where)
         listed = (index or [])[number : number + 1]
         if index is not None and listed != [(record.index, offset)]:
-            found = f"key {listed[0][0]} at {listed[0][1]}" if listed else "nothing more"
-            raise DataError(f"{where}: has key {record.index}, its index lists {found}")
+            found = f"key {listed[0][0]} at {listed[0][1]}" if listed else "no such record"
+            raise DataError(
+                error_line(
+                    where,
+                    problem=f"has key {record.index}, but the index lists {found}",
+                    fix="Pack it again",
+                )
+            )
         if not all(label == label for label in record.labels):  # noqa: PLR0124 - NaN
-            raise DataError(f"{where}: its label is not a number")
+            raise DataError(
+                error_line(
+                    where, expected="a label that is a number", got="NaN", fix="Pack it again"
+                )
+            )
         try:
             check(record.image)
         except DataError as error:
             raise DataError(f"{where} (key {record.index}): {error}") from error
         framed = frame(payload)
         if made and not manifest.is_packed(made, number, framed):
-            raise DataError(f"{where} (key {record.index}): differs from what was packed")
+            raise DataError(
+                error_line(
+                    f"{where} (key {record.index})",
+                    problem="differs from the packed record",
+                    fix="Pack it again",
+                )
+            )
         crc = extend(crc, framed)
         labels[record.labels] += 1
     missing = check_counts(rec, number + 1, made)
     if made and f"{crc:08x}" != made.crc32c:
-        raise DataError(f"{rec}: differs from what was packed (checksum); pack it again")
+        raise DataError(
+            error_line(rec, problem="differs from the packed file (checksum)", fix="Pack it again")
+        )
     return ShardContents(path=rec, images=number + 1, labels=dict(labels), missing=missing)
 
 
 def check_counts(rec: Path, records: int, made: manifest.Manifest | None) -> tuple[str, ...]:
-    """DataError unless index and manifest of a shard say this count; which of them are missing."""
+    """Compare a shard's count with index and manifest; return those missing.
+
+    Raises DataError if a count differs.
+    """
     if not records:
-        raise DataError(f"{rec}: the file is empty; pack it again")
+        raise DataError(error_line(rec, problem="the file is empty", fix="Pack it again"))
     beside = rec.with_suffix(".idx")
     index = len(read_index(beside)) if beside.is_file() else None
     counts = [("index", index), ("manifest", made and made.images)]
     for name, count in counts:
         if count is not None and count != records:
-            raise DataError(f"{rec}: holds {records} records, its {name} says {count}")
+            raise DataError(
+                error_line(
+                    rec,
+                    expected=f"{count} records, as in the {name}",
+                    got=f"{records}",
+                    fix="Pack it again",
+                )
+            )
     return tuple(name for name, count in counts if count is None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult:
-    """What a shard holds, or what is wrong with it."""
+    """Answer: the contents of a shard, or its problem."""
 
     number: int
     contents: ShardContents | None = None
@@ -97,8 +127,8 @@ class VerifyResult:
 
 
 def server(position: Any) -> Callable[[VerifyTask], VerifyResult]:
-    """What a process that reads back does with each message."""
-    import im2rec_tools.formats.images  # noqa: PLC0415, F401 - loaded now, or it cannot be
+    """Return the function that verifies the shard of each task."""
+    import im2rec_tools.formats.images  # noqa: PLC0415, F401 - fail now if it cannot be loaded
 
     def answer(check: VerifyTask) -> VerifyResult:
         def at(number: int) -> None:

@@ -87,7 +87,7 @@ def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path
         if run.exists():
             fix = "Unpack under another name with --run NAME"
             raise StoreError(error_line(run, problem="already exists", fix=fix))
-        check_space(into, sum(one.file_size for one in files), "unpack it on another disk")
+        check_space(into, sum(one.file_size for one in files), "Unpack it on another disk")
         with atomic_folder(run) as part:
             for one in files:
                 _extract(packed, one, part / PurePosixPath(one.filename).relative_to(inside))

@@ -173,9 +173,9 @@ def test_other_lists_that_begin_alike_are_left_alone(tmp_path: Path) -> None:
     [
         (["--chunks", "0"], "--chunks: expected 1 to 1000000, got 0"),
         (["--quality", "101"], "--quality: expected 0 to 100, got 101"),
-        (["--train-ratio", "0.9", "--test-ratio", "0.2"], "expected 1 or less together"),
+        (["--train-ratio", "0.9", "--test-ratio", "0.2"], "expected a sum of at most 1, got 1.1"),
         (["--max-bad", "many"], "--max-bad: expected a percentage from 0 to 100, got 'many'"),
-        ([], "expected lists with this prefix, found none; make them: --list"),
+        ([], "expected lists with this prefix, got none. Make them with --list"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -207,5 +207,5 @@ def test_a_dry_run_of_packing_notes_ids_that_occur_again(
     (tmp_path / "a.lst").write_text("".join(f"7\t0\t{name}\n" for name in names))
     assert im2rec.main([str(tmp_path / "a"), str(root), "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert f"note: {tmp_path / 'a.lst'}: 1 ids occur again, the first of them 7" in said
+    assert f"note: {tmp_path / 'a.lst'}: 1 duplicate ids, the first is 7" in said
     assert "would pack 2 images of " in said

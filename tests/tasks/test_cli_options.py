@@ -132,7 +132,7 @@ def test_a_dry_run_between_a_task_and_its_arguments_is_no_argument(
 ) -> None:
     done = forked(commands, "data.sample", option, str(tmp_path / "made"))
     assert done.code == 0
-    assert done.printed.startswith(f"would make {tmp_path}")
+    assert done.printed.startswith(f"would create {tmp_path}")
     assert forked(commands, "data.sample", option).code == 2  # not a folder of that name
     assert not (ROOT / option).exists()
     assert list(tmp_path.iterdir()) == []

@@ -92,7 +92,7 @@ def test_preparing_again_packs_nothing_again(tmp_path: Path) -> None:
     before = [shard.path.stat().st_mtime_ns for shard in first]
     assert made(root) == first
     assert [shard.path.stat().st_mtime_ns for shard in first] == before
-    with pytest.raises(DataError, match=r"train_0\.rec: was packed with other settings"):
+    with pytest.raises(DataError, match=r"train_0\.rec: packed with other settings"):
         made(root, wanted(short_edge=32))
 
 
@@ -104,7 +104,7 @@ def test_lists_of_other_settings_are_not_packed_beside_the_new_ones(tmp_path: Pa
         with pytest.raises(DataError, match=r"with other settings"):
             made(root, other)
     tree(root / "..", {"t/eel": 4})
-    with pytest.raises(DataError, match=r"with other settings, or the images have changed"):
+    with pytest.raises(DataError, match=r"of other settings or images"):
         made(root, wanted(train_shards=3))
     assert (tmp_path / "t_rec" / "labels.txt").read_text() == "0\tcat\n1\tdog\n"
     for path in (root / "eel").iterdir():
@@ -124,7 +124,7 @@ def test_a_validation_tree_of_its_own_is_packed_with_the_labels_of_training(
         ("val.rec", 3, {(1.0,): 3})
     ]
     tree(tmp_path / "t_val" / "..", {"t_val/elk": 1})
-    with pytest.raises(DataError, match="elk: is not a class of the training tree"):
+    with pytest.raises(DataError, match="elk: expected a class of the training tree"):
         made(root, wanted(val=0))
 
 
@@ -215,7 +215,7 @@ def test_shards_of_others_are_read_back_without_a_manifest_or_an_index(tmp_path:
 def test_a_name_that_a_list_cannot_hold_is_refused(tmp_path: Path, name: bytes) -> None:
     root = tree(tmp_path / "t", {"cat": 9})
     Path(os.fsdecode(bytes(root / "cat") + b"/" + name)).write_bytes(jpeg(70, 90))
-    with pytest.raises(DataError, match="cannot hold this name"):
+    with pytest.raises(DataError, match="expected a name without control"):
         made(root, wanted(val=8))
 
 

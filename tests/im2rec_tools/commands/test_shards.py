@@ -23,7 +23,7 @@ def test_every_bad_shard_is_reported_not_only_the_first(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         lines(VERIFY.planned({"path": str(tmp_path / "s")}))
     first, *wrong = str(caught.value).splitlines()
-    assert first == "3 of 5 shards are wrong:"
+    assert first == "3 of 5 shards failed verification:"
     assert [line.split(":")[0].strip() for line in wrong] == [
         str(shard) for shard in (shards[0], shards[2], shards[4])
     ]
@@ -47,7 +47,7 @@ def test_a_joined_index_replaces_no_file(tmp_path: Path) -> None:
     before = {name: (tmp_path / "s" / name).read_bytes() for name in names}
     for name in names:
         given = {"path": str(tmp_path / "s"), "index": str(tmp_path / "s" / name)}
-        with pytest.raises(DataError, match=r"ends in \.idx|is there already"):
+        with pytest.raises(DataError, match=r"ends in \.idx|already exists"):
             lines(JOIN.planned(given))
     assert {name: (tmp_path / "s" / name).read_bytes() for name in names} == before
 
@@ -56,7 +56,7 @@ def test_a_dry_run_refuses_an_empty_list_and_notes_ids_that_occur_again(tmp_path
     root = tree(tmp_path / "t", {"cat": 3})
     given = {"prefix": str(tmp_path / "x"), "root": str(root)}
     (tmp_path / "x.lst").write_text("0\t0\tcat/0.jpg\n0\t0\tcat/1.jpg\n")
-    assert any("1 ids occur again" in line for line in PACK.planned(given).says)
+    assert any("1 duplicate ids" in line for line in PACK.planned(given).says)
     for text in ("", "0\t0\t\n"):
         (tmp_path / "x.lst").write_text(text)
         with pytest.raises(DataError, match=r"x\.lst"):

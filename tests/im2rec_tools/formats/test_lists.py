@@ -108,12 +108,12 @@ def test_lists_that_were_interrupted_are_made_again(tmp_path: Path) -> None:
     whole = (tmp_path / "a_0.lst").read_bytes()
     (tmp_path / "a_0.lst").unlink()
     assert lists.find_lists(tmp_path / "a") == []
-    with pytest.raises(DataError, match=r"a_1\.lst: was made with other settings"):
+    with pytest.raises(DataError, match=r"a_1\.lst: made with other settings"):
         lines(LIST.planned(given))
     lines(LIST.planned({**given, "chunks": "3"}))
     assert (tmp_path / "a_0.lst").read_bytes() == whole
     (tmp_path / "a.lst").write_bytes(whole)
-    with pytest.raises(DataError, match=r"a\.lst: stands beside .*a_0\.lst"):
+    with pytest.raises(DataError, match=r"a\.lst: expected one set of lists, got .*a_0\.lst"):
         lists.find_lists(tmp_path / "a")
 
 
@@ -123,7 +123,7 @@ def test_a_list_that_is_replaced_by_another_is_noted(tmp_path: Path) -> None:
     assert not any("note" in line for line in lines(LIST.planned(given)))
     assert not any("note" in line for line in lines(LIST.planned(given)))
     said = lines(LIST.planned({**given, "no_shuffle": True}))
-    assert f"note: {tmp_path / 'a.lst'} held another list, which is replaced" in said
+    assert f"note: {tmp_path / 'a.lst'} replaced an older list" in said
 
 
 def test_a_line_that_is_no_utf8_is_named_with_its_number(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_tar_of_class_tars_becomes_class_folders(tmp_path: Path, form: str) ->
     (root / "n01" / f"{'long' * 20}.jpg").write_bytes(b"x" * 1000)
     tar = tar_of_tars(tmp_path / "a.tar", root, FORMATS[form])
     said = untar(tar, tmp_path / "full")
-    assert said == [f"9 files, 2 classes unpacked to {tmp_path / 'full'}, none refused"]
+    assert said == [f"9 files, 2 classes unpacked to {tmp_path / 'full'}, none rejected"]
     assert same(root, tmp_path / "full")
     assert [path.name for path in sorted((tmp_path / "full").iterdir())] == ["n01", "n02"]
 
@@ -55,7 +55,7 @@ def test_unpacking_goes_on_where_it_was(tmp_path: Path) -> None:
     for path in (tmp_path / "full" / "n02").iterdir():
         path.unlink()
     (tmp_path / "full" / "n02").rmdir()
-    assert untar(tar, tmp_path / "full")[0] == "1 of 2 are there already"
+    assert untar(tar, tmp_path / "full")[0] == "1 of 2 exist already"
     assert same(root, tmp_path / "full")
     assert (tmp_path / "full" / "n01").stat().st_ino == before
 
@@ -111,13 +111,13 @@ def test_nothing_leaves_the_folder_and_what_is_refused_is_listed(tmp_path: Path)
     tar.write_bytes(inner({"n01.tar": hostile(), "../evil.tar": inner({"x.jpg": b"1"})}))
     full = tmp_path / "in" / "full"
     with pytest.raises(
-        DataError, match=r"2 files, 1 classes .*, 9 refused so far: .*bad\.tsv; --max"
+        DataError, match=r"2 files, 1 classes .*, 9 rejected so far, see .*bad\.tsv; --max"
     ):
         untar(tar, full)
     files = (path for path in tmp_path.rglob("*.jpg") if path.is_file())
     found = sorted(str(path.relative_to(tmp_path)) for path in files)
     assert found == ["in/full/n01/good.jpg", "in/full/n01/link.jpg/inside.jpg"]
-    with pytest.raises(DataError, match=r"0 files, 0 classes .*, 9 refused so far"):
+    with pytest.raises(DataError, match=r"0 files, 0 classes .*, 9 rejected so far"):
         untar(tar, full)
     rows = (tmp_path / "in" / "full.bad.tsv").read_text().splitlines()
     assert len(rows) == 9
@@ -151,7 +151,7 @@ def test_a_damaged_tar_is_refused(tmp_path: Path, damage: str) -> None:
     else:
         tar.write_bytes(changed[damage])
     in_a_class = damage in {"inner", "header"}
-    message = r"1 refused so far: .*; 1 class tars are damaged" if in_a_class else r"a\.tar"
+    message = r"1 rejected so far, see .*; 1 class tars are damaged" if in_a_class else r"a\.tar"
     for _ in range(2):
         with pytest.raises(DataError, match=message):
             untar(tar, tmp_path / "full")
@@ -193,7 +193,7 @@ def test_packing_from_the_tar_makes_the_same_bytes_as_from_the_tree(tmp_path: Pa
     lst = tmp_path / "x" / "x_0.lst"
     lst.write_text(lst.read_text() + "99\t0.000000\tn01/other.jpg\n")
     (tmp_path / "x" / "x_0.rec").unlink()
-    with pytest.raises(DataError, match=r"a\.tar: has no n01/other\.jpg, which a list names"):
+    with pytest.raises(DataError, match=r"a\.tar: expected n01/other\.jpg, which a list names"):
         lines(PACK.planned({"prefix": f"{tmp_path}/x/x", "root": str(tar), "from_tar": True}))
 
 
@@ -245,7 +245,7 @@ def test_a_member_without_a_usable_name_or_size_is_skipped_and_named(tmp_path: P
 
 def test_packing_from_a_tar_counts_and_lists_what_it_refuses(tmp_path: Path) -> None:
     given = {"prefix": str(tmp_path / "x"), "root": str(odd(tmp_path)), "from_tar": True}
-    with pytest.raises(DataError, match=r"3 bad: .*: more are bad than --max-bad"):
+    with pytest.raises(DataError, match=r"3 bad: .*: more bad images than --max-bad"):
         lines(PACK.planned(given))
     said = lines(PACK.planned({**given, "max_bad": "60"}))
     rows = (tmp_path / "odd.tar.bad.tsv").read_text().splitlines()
@@ -254,7 +254,7 @@ def test_packing_from_a_tar_counts_and_lists_what_it_refuses(tmp_path: Path) -> 
         "n00.tar",
         "n02.tar/minus.jpg",
     ]
-    assert f"3 members of {tmp_path}/odd.tar are refused: {tmp_path}/odd.tar.bad.tsv" in said
+    assert f"3 members of {tmp_path}/odd.tar rejected, see {tmp_path}/odd.tar.bad.tsv" in said
     assert said[-1].startswith("5 images in 1 shards")
     assert "3 bad" in said[-1]
 
@@ -280,8 +280,8 @@ def test_what_is_in_a_tar_twice_is_skipped_and_named(tmp_path: Path) -> None:
         assert found == ["n01/a.jpg", "n02/b.jpg"]
         rows = (tmp_path / "full.bad.tsv").read_text().splitlines()
         assert dict(row.split("\t") for row in rows) == {
-            "n01.tar": "is in it twice",
-            "x/n01.tar": "is in it twice",
-            "n01/loose.jpg": "stands where another is, as a file or class and as a folder",
-            ".tar": "it names no class",
+            "n01.tar": "duplicate name in the tar",
+            "x/n01.tar": "duplicate name in the tar",
+            "n01/loose.jpg": "its path is both a file and a folder in the tar",
+            ".tar": "its name has no class",
         }

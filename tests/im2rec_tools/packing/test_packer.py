@@ -40,7 +40,7 @@ def test_a_packing_process_that_dies_ends_the_run_with_its_file(tmp_path: Path) 
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(DataError, match=r"a process has died \(SIGKILL\) on big\.jpg; .* run it a"):
+    with pytest.raises(DataError, match=r"process: died \(SIGKILL\) on big\.jpg; .* Run the c"):
         pack(lst, root, tmp_path / "out")
     killer.join()
     assert until(lambda: encoders() == [], 5)
@@ -200,7 +200,7 @@ def test_processes_that_cannot_load_their_codecs_are_one_line(tmp_path: Path, co
     words = {"pack": [tmp_path / "x", root], "verify": [tmp_path / "o"]}[command]
     program = ["-m", "im2rec_tools", command, *words]
     last = refused(program, env={**os.environ, "PYTHONPATH": str(broken)})[-1]
-    assert last.startswith("error: a process cannot load its codecs (out of memory). Free memory")
+    assert last.startswith("error: process: cannot load the image codecs (out of memory). Free mem")
 
 
 @pytest.mark.parametrize("files", [12, 16, 17, 18])

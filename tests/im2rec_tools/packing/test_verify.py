@@ -62,7 +62,7 @@ def test_info_and_training_refuse_the_rec_that_verify_refuses(tmp_path: Path, mo
         lambda: count_images((rec,)),
     ]
     for read in readers:
-        with pytest.raises(Exception, match=r"x\.rec: damaged at byte \d+ of \d+: ") as refused:
+        with pytest.raises(Exception, match=r"x\.rec: damaged at byte \d+ of \d+; ") as refused:
             read()
         assert type(refused.value).__name__ in {"DataError", "SpecError"}
 
@@ -72,7 +72,7 @@ def test_pipes_among_shards_and_lists_are_refused(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
     with pytest.raises(DataError, match=r"x\.rec: no such file"):
         info(tmp_path / "x.rec")
-    with pytest.raises(DataError, match=r"x\.lst: expected a list of images, got no regular file"):
+    with pytest.raises(DataError, match=r"x\.lst: expected an image list, got no regular file"):
         lists.check(tmp_path / "x.lst")
 
 
@@ -85,7 +85,7 @@ def test_info_refuses_a_shard_that_has_not_what_its_index_and_manifest_say(tmp_p
     rec.with_suffix(".idx").write_text(good)
     said = json.loads(rec.with_suffix(".json").read_text())
     rec.with_suffix(".json").write_text(json.dumps(said | {"images": 1}))
-    with pytest.raises(DataError, match="its manifest says 1"):
+    with pytest.raises(DataError, match="expected 1 records, as in the manifest"):
         info(rec)
 
 
@@ -134,7 +134,9 @@ def test_a_manifest_of_other_types_is_no_manifest(tmp_path: Path, wrong: dict[st
     rec = made(tree(tmp_path / "t", {"cat": 5, "dog": 5}))[0].path
     beside = rec.with_suffix(".json")
     beside.write_text(json.dumps(json.loads(beside.read_text()) | wrong))
-    with pytest.raises(DataError, match=r"train_0\.json: not a manifest of a shard: .+") as refused:
+    with pytest.raises(
+        DataError, match=r"train_0\.json: expected the manifest of a shard, got other data"
+    ) as refused:
         manifest.read(rec)
     assert "\n" not in str(refused.value)
 
@@ -142,7 +144,7 @@ def test_a_manifest_of_other_types_is_no_manifest(tmp_path: Path, wrong: dict[st
 @pytest.mark.parametrize("text", [b"", b"[" * 100_000, b"\xff", b"[]", b"3", b'{"schema": 2}'])
 def test_what_is_no_manifest_at_all_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "x.json").write_bytes(text)
-    with pytest.raises(DataError, match="not a manifest of a shard"):
+    with pytest.raises(DataError, match="expected counts of 0 to"):
         manifest.read(tmp_path / "x.rec")
 
 

@@ -107,7 +107,9 @@ def test_packing_onto_a_disk_that_is_too_small_says_what_it_needs(tmp_path: Path
     root = tree(tmp_path / "t", {"cat": 100})
     pack = packing(root, tmp_path / "disk")
     said = on_a_disk_of_its_own(f"{pack} 2>&1; echo $?; ls -A {tmp_path}/disk", tmp_path / "disk")
-    assert re.search(r"disk: needs about \d+ kB, its disk has [\d.]+ kB free; pack into", said[-2])
+    assert re.search(
+        r"disk: expected about \d+ kB of free disk space, got [\d.]+ kB\. Pack into", said[-2]
+    )
     assert said[-1] == "2"
 
 
