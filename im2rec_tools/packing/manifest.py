@@ -92,8 +92,8 @@ def read(rec: Path) -> Manifest | None:
         raise DataError(
             error_line(
                 path,
-                expected="counts of 0 to 2^62",
-                got="others",
+                expected="the manifest of a shard",
+                got="a count outside 0 to 2^62",
                 fix="Move the shard away and pack it again",
             )
         )

@@ -101,7 +101,7 @@ def test_lists_of_other_settings_are_not_packed_beside_the_new_ones(tmp_path: Pa
     made(root, wanted(train_shards=3))
     before = snapshot(tmp_path)
     for other in (wanted(), wanted(val=3, train_shards=3), wanted(train_shards=3, short_edge=32)):
-        with pytest.raises(DataError, match=r"with other settings"):
+        with pytest.raises(DataError, match=r"(with|of) other settings"):
             made(root, other)
     tree(root / "..", {"t/eel": 4})
     with pytest.raises(DataError, match=r"of other settings or images"):
@@ -143,7 +143,7 @@ def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t" / "cat").mkdir(parents=True)
     (tmp_path / "t" / "cat" / "notes.txt").write_text("no picture")
     for root in (tmp_path / "t", tmp_path / "none"):
-        with pytest.raises(DataError, match="expected"):
+        with pytest.raises(DataError, match=r"expected|no such folder"):
             made(root)
 
 

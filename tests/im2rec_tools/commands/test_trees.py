@@ -42,7 +42,7 @@ def test_a_split_of_other_settings_is_refused_and_undone(tmp_path: Path) -> None
     root = tree(tmp_path / "t", {"cat": 30, "dog": 7})
     before = snapshot(root)
     lines(SPLIT.planned({"root": str(root), "images": "5"}))
-    with pytest.raises(DataError, match=r"images that this split does not choose: .*--undo"):
+    with pytest.raises(DataError, match=r"images that this split does not choose\. .*--undo"):
         SPLIT.planned({"root": str(root), "images": "5", "seed": "1"})
     said = lines(SPLIT.planned({"root": str(root), "undo": True}))
     assert said == [f"10 images moved back to {root}"]
@@ -79,7 +79,7 @@ def test_what_happens_to_small_classes_is_said_first(tmp_path: Path) -> None:
     assert next(iter(plan.says)).startswith(told)
     assert sizes(root) == {"ant": 2, "cat": 9, "dog": 3}
     with pytest.raises(
-        DataError, match=r"ant \(2\), dog \(3\); Keep them for training with --small stay"
+        DataError, match=r"ant \(2\), dog \(3\)\. Keep them for training with --small stay"
     ):
         SPLIT.planned({"root": str(root), "images": "3", "small": "refuse"})
     assert lines(plan)[0].startswith(told)
@@ -163,7 +163,7 @@ def test_validation_images_by_name_and_with_a_training_tree(tmp_path: Path) -> N
         ("a\nb c d\n", r"synsets\.txt:2: expected 'class' or 'image class'"),
         ("../a\nb\nc\n", r"synsets\.txt:1: expected 'class'"),
         ("", "expected one class per line"),
-        ("gone.JPEG a\n", r"found 1 \(--classes\)"),
+        ("gone.JPEG a\n", r"got 1. Set --classes"),
     ],
 )
 def test_synsets_that_do_not_fit_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -73,7 +73,7 @@ def converted(tmp_path: Path) -> tuple[Path, Path]:
     source, target = tmp_path / "t_rec" / "train", tmp_path / "tf"
     labels = str(tmp_path / "t_rec" / "labels.txt")
     said = lines(TO.planned({"path": str(source), "out": str(target), "labels": labels}))
-    assert said[-1].startswith("12 images in 2 TFRecord files, 0 were there")
+    assert said[-1].startswith("12 images in 2 TFRecord files, 0 existed")
     return source, target
 
 

@@ -80,7 +80,7 @@ def test_info_refuses_a_shard_that_has_not_what_its_index_and_manifest_say(tmp_p
     rec = made(tree(tmp_path / "t", {"cat": 5, "dog": 5}))[0].path
     good = rec.with_suffix(".idx").read_text()
     rec.with_suffix(".idx").write_text("".join(good.splitlines(keepends=True)[:-1]))
-    with pytest.raises(DataError, match="its index says"):
+    with pytest.raises(DataError, match="as in the index, got"):
         info(rec)
     rec.with_suffix(".idx").write_text(good)
     said = json.loads(rec.with_suffix(".json").read_text())
@@ -135,7 +135,7 @@ def test_a_manifest_of_other_types_is_no_manifest(tmp_path: Path, wrong: dict[st
     beside = rec.with_suffix(".json")
     beside.write_text(json.dumps(json.loads(beside.read_text()) | wrong))
     with pytest.raises(
-        DataError, match=r"train_0\.json: expected the manifest of a shard, got other data"
+        DataError, match=r"train_0\.json: expected the manifest of a shard, got"
     ) as refused:
         manifest.read(rec)
     assert "\n" not in str(refused.value)
@@ -144,7 +144,7 @@ def test_a_manifest_of_other_types_is_no_manifest(tmp_path: Path, wrong: dict[st
 @pytest.mark.parametrize("text", [b"", b"[" * 100_000, b"\xff", b"[]", b"3", b'{"schema": 2}'])
 def test_what_is_no_manifest_at_all_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "x.json").write_bytes(text)
-    with pytest.raises(DataError, match="expected counts of 0 to"):
+    with pytest.raises(DataError, match="expected the manifest of a shard, got other data"):
         manifest.read(tmp_path / "x.rec")
 
 
