@@ -64,7 +64,7 @@ def test_a_record_in_parts_is_put_together(tmp_path: Path) -> None:
     places_of = places((path,)).tolist()
     assert [read_record(path, at, size) for _, at, size in places_of] == contents
     for _, at, size in places_of:
-        with pytest.raises(DataError, match=rf"damaged at byte {at + 1}: expected a record"):
+        with pytest.raises(DataError, match=rf"damaged at byte {at + 1}; expected a record"):
             read_record(path, at + 1, size)
 
 
@@ -118,7 +118,7 @@ def test_the_workers_of_a_job_part_all_images_evenly(folder: Path, workers: int)
 def test_a_manifest_that_is_none_is_refused(tmp_path: Path) -> None:
     rec = Path(tmp_path / "x.rec")
     rec.with_suffix(".json").write_text(json.dumps({"schema": 2, "images": 1}))
-    with pytest.raises(DataError, match="not a manifest"):
+    with pytest.raises(DataError, match="expected the manifest of a shard"):
         manifest.read(rec)
 
 

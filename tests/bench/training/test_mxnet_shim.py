@@ -113,7 +113,7 @@ def test_a_worker_typed_by_hand_says_what_is_wrong_in_one_line(tmp_path: Path) -
             ("--benchmark", "1", "--windows", "1", "--kv-store", "dist_sync"),
             "(DMLC_ROLE=worker, ",
         ),
-        (("--data-train", str(cut), "--kv-store", "local"), "is cut off"),
+        (("--data-train", str(cut), "--kv-store", "local"), "truncated"),
     ):
         done = worker("--network", "tiny", "--batch-size", "4", *words)
         assert done.returncode == 2
