@@ -1,4 +1,4 @@
-"""A/B measurement of two settings, in A B B A order: ratio and detectable difference."""
+"""A/B measurement of two settings in A B B A order: ratio and MDE."""
 
 import math
 from collections import Counter
@@ -138,7 +138,7 @@ def power_sentence(records: Sequence[Record], blocks: int) -> str:
 
 
 def good_records(folder: Path, identities: Sequence[Identity]) -> list[Record]:
-    """Return the successful records of these runs, in order, up to the first without one."""
+    """Return the runs' successful records, in order, up to the first missing one."""
     good = {one.identity: one for one in read_records(folder) if one.status == "ok"}
     return [good[name] for name in takewhile(good.__contains__, identities)]
 
@@ -165,7 +165,7 @@ def build_lines(records: Sequence[Record]) -> list[str]:
             raise StoreError(
                 error_line(
                     side,
-                    expected="one MXNet build in all runs",
+                    expected="one MXNet build for every run",
                     got="; ".join(builds),
                     fix="Measure again with a new --run NAME",
                 )
@@ -176,7 +176,7 @@ def build_lines(records: Sequence[Record]) -> list[str]:
 
 
 def _builds(records: Sequence[Record], side: str) -> list[str]:
-    """Return each distinct build of that side's workers as text, in order of appearance."""
+    """Return each distinct build of that side's workers as text, in order."""
     own = [record for n, record in enumerate(records) if BLOCK[n % len(BLOCK)] == side]
     facts = [rank.facts for record in own for rank in record.ranks]
     # Older records and simulations have no digest.

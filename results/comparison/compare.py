@@ -47,7 +47,7 @@ class Significance:
 
 
 def significances(pairs: Sequence[Pair]) -> list[Significance | None]:
-    """Test each point (A, B); None if either is a single figure without a standard error."""
+    """Test each point (A, B); None if either has no standard error."""
     scatter = pooled_error(pairs)
     errors = {n: error for n, pair in enumerate(pairs) if (error := ratio_error(*pair, scatter))}
     strict = {n: _one_repeat_fewer(error, *pairs[n]) for n, error in errors.items()}
@@ -69,7 +69,7 @@ def significances(pairs: Sequence[Pair]) -> list[Significance | None]:
 
 
 def pooled_error(pairs: Sequence[Pair]) -> StandardError | None:
-    """Pool the run-to-run standard error of all repeated points; None if none was repeated."""
+    """Pool the run-to-run standard error of all repeated points; None without any."""
     several = [
         (rate.error.degrees_of_freedom, rate.error.size**2 * rate.repeats)
         for pair in pairs
@@ -86,7 +86,7 @@ def pooled_error(pairs: Sequence[Pair]) -> StandardError | None:
 
 
 def ratio_error(a: Rate, b: Rate, scatter: StandardError | None) -> StandardError | None:
-    """Return the standard error of log(b / a): the pooled one, or the point's own if larger.
+    """Return the standard error of log(b / a), pooled or the point's own if larger.
 
     scatter: pooled run-to-run error. The point's excess variance is a second term, so a point
     that varies far more than the others has its own, few, degrees of freedom.
@@ -102,7 +102,7 @@ def ratio_error(a: Rate, b: Rate, scatter: StandardError | None) -> StandardErro
 
 
 def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
-    """Return the error as if the side with fewer repeats (but two or more) had one fewer.
+    """Return the error as if the side with fewer repeats (2 or more) had one fewer.
 
     Pooling underestimates rare interference. Its most frequent harm is two repeats of one point
     that agree by accident; this margin limits their weight.
@@ -125,7 +125,7 @@ def p_value(log_ratio: float, error: StandardError) -> float:
 
 
 def holm(chances: Sequence[float]) -> list[bool]:
-    """Return which p-values are significant at a family-wise error rate of 5 % (Holm 1979)."""
+    """Return which p-values are significant, at most 5 % falsely (Holm 1979)."""
     real = [False] * len(chances)
     for place, n in enumerate(sorted(range(len(chances)), key=lambda n: chances[n])):
         if chances[n] > _CHANCE / (len(chances) - place):
@@ -135,7 +135,7 @@ def holm(chances: Sequence[float]) -> list[bool]:
 
 
 def detectable_difference(error: StandardError, points: int) -> float:
-    """Return the minimum detectable effect (relative) at 90 % power, among `points` points.
+    """Return the relative MDE at 90 % power, among `points` points.
 
     In standard errors, it is the noncentrality at which t exceeds its limit with that
     probability. The limit is that of Holm's first step.
@@ -187,7 +187,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All points of two runs, shared ones first, and the other differences of the runs.
+    """All points of two runs, shared ones first, and the runs' other differences.
 
     scatter     pooled run-to-run error of one repeat; None if no point was repeated
     """
@@ -263,7 +263,7 @@ def _changes(pairs: Pairs) -> list[Change]:
 
 
 def regressions(found: Comparison, share: float) -> list[Change]:
-    """Return the points that regressed significantly and by an estimated `share` or more.
+    """Return the points that regressed significantly, by `share` or more.
 
     Points without a result in B count as regressions.
     """
@@ -345,7 +345,7 @@ def _judged(
 
 
 def _caveats(name: str, row: ScalingRow) -> Iterator[str]:
-    """Yield why a side with n = 1 cannot decide; with more repeats, their variance covers it."""
+    """Yield why a side with n = 1 is inconclusive."""
     if row.rate and row.rate.repeats > 1:
         return
     seconds = sum(row.window_seconds)

@@ -150,7 +150,7 @@ _POINT: dict[str, Callable[[ScalingRow], str]] = {
 
 
 def _conditions(row: ScalingRow) -> dict[str, str]:
-    """Return environment variables and CPU instructions of all repeats; empty if none has them."""
+    """Return environment variables and CPU instructions of all repeats, if recorded."""
     recorded = [one.conditions for one in row.repeats if "variables" in one.facts]
     names = {name for one in recorded for name in one}
     return {

@@ -13,7 +13,7 @@ from results.scaling import ScalingRow
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryEntry:
-    """The point in one run; `changed` lists relevant differences from the previous entry."""
+    """The point in one run; `changed`: relevant differences from the previous entry."""
 
     run: Run
     row: ScalingRow

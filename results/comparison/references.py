@@ -81,7 +81,7 @@ def reference(name: str) -> Run:
 
 
 def differing_cells(one: Reference, other: Reference) -> list[tuple[str, int]]:
-    """Return the cells (network, devices) that both tables have, with different figures."""
+    """Return the shared cells (network, devices) with different figures."""
     return [
         (network, devices)
         for network, rates in one.images_per_second.items()
@@ -91,7 +91,7 @@ def differing_cells(one: Reference, other: Reference) -> list[tuple[str, int]]:
 
 
 def _record(table: Reference, network: str, devices: int, rate: float) -> Record:
-    """Return the record of one cell: one window of one step per worker, at the figure's rate."""
+    """Return the record of one cell: one window of one step per worker."""
 
     trial = _trial(table, network, devices)
     seconds = trial.global_batch / rate

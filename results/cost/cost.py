@@ -56,7 +56,7 @@ NO_COSTS = Costs()
 def costs(
     rows: Sequence[ScalingRow], prices: Prices | None, environment: Mapping[str, Any]
 ) -> Costs:
-    """Return the costs of all points; environment: the run's facts, with hosts' hardware."""
+    """Return the costs of all points; environment: the run's facts."""
     found = {row.trial.key: cost(row, prices, environment) for row in rows}
     units = (JOULE, prices.currency) if prices else (JOULE,)
     known = [unit for unit in units if any(unit in one.images for one in found.values())]
@@ -82,7 +82,7 @@ def cost(row: ScalingRow, prices: Prices | None, environment: Mapping[str, Any])
 
 
 def _watts(repeats: Sequence[RepeatSummary]) -> tuple[list[float] | str, tuple[str, ...]]:
-    """Return watts per repeat from the sources common to all, and these; or the reason."""
+    """Return watts per repeat and the sources common to all; or the reason."""
     found = []
     for one in repeats:
         watts = power(one)
@@ -94,7 +94,7 @@ def _watts(repeats: Sequence[RepeatSummary]) -> tuple[list[float] | str, tuple[s
 
 
 def _per_joule(repeats: Sequence[RepeatSummary], watts: Sequence[float]) -> Ratio:
-    """Return images per joule: the throughput's estimate with joules in place of seconds."""
+    """Return images per joule: the throughput with joules in place of seconds."""
     parts = [
         replace(one.samples, each=tuple((t * used, n) for t, n in one.samples.each))
         for one, used in zip(repeats, watts, strict=True)

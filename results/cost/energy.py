@@ -19,7 +19,7 @@ Span = Sequence[Mapping[str, Any]]
 
 
 def power(one: RepeatSummary) -> dict[str, float] | str:
-    """Return watts by source during the measurement, over all machines; or the reason for none.
+    """Return watts by source over all machines; or the reason for none.
 
     A machine counts once, even with several of the point's hosts on it, and as a whole, even if
     the point used a part of it. GPU points need the watts of GPUs, others those of processors.

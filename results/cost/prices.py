@@ -75,7 +75,7 @@ def _fits(price: Price, hardware: Hardware) -> bool:
 
 
 def hardware_of(environment: Mapping[str, Any], host: str) -> Hardware:
-    """Return a host's hardware from the run's environment; a run without hosts is local."""
+    """Return a host's hardware from the run's environment; no hosts: a local run."""
     found = environment.get("hosts", {}).get(host)
     if found is None:
         alone = "" if environment.get("hosts") else str(environment.get("processor", ""))

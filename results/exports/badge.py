@@ -34,7 +34,7 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def headline(points: list[ExportPoint]) -> ExportPoint | None:
-    """Return the point with the most devices; of several, the one with the lowest throughput."""
+    """Return the point with the most devices; of several, the slowest."""
     return min(
         points,
         key=lambda point: (-point.row.trial.layout.devices, point.figures["images_per_second"]),
@@ -50,7 +50,7 @@ def label(point: ExportPoint) -> str:
 
 
 def value_text(point: ExportPoint) -> str:
-    """Return the right half: throughput and efficiency vs one device, or else vs one host.
+    """Return the right half: throughput, efficiency vs one device (else one host).
 
     '312 images/s, 87 % [84, 90] of ideal'; the brackets hold the 95 % CI, if known.
     """

@@ -27,7 +27,7 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def text(run: Run) -> str:
-    """Return the run as a test suite: failed points fail, unmeasured points are skipped.
+    """Return the run as a test suite; points not measured yet are skipped.
 
     A point without a steady state has a result and passes; its output names the status.
     """

@@ -28,7 +28,7 @@ _STATUS = {True: "FINISHED", False: "FAILED"}
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Add the run to mlflow/mlflow.db as an experiment; replace earlier exports of the run.
+    """Add the run to mlflow/mlflow.db as an experiment; replace earlier exports.
 
     MLflow keeps deleted runs in its trash. Raises StoreError if MLflow rejects the folder.
     """

@@ -1,6 +1,6 @@
 """MLPerf's `:::MLLOG` lines, one file per successful repeat of a training point.
 
-The lines report a throughput. MLPerf's own rules require more: docs/export.md.
+The lines report a throughput. MLPerf's own rules require more: docs/how-to/export.md.
 """
 
 import io
@@ -34,7 +34,7 @@ _THROUGHPUT = "tracked_stats"
 
 
 def write(run: Run, folder: Path) -> list[Path]:
-    """Write mllog/RUN/POINT/result_REPEAT.txt per successful repeat; return the run's folder."""
+    """Write mllog/RUN/POINT/result_REPEAT.txt per repeat; return the folder."""
     home = folder / "mllog" / run.name
     for old in home.glob("*/result_*.txt"):
         old.unlink()
@@ -50,7 +50,7 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
-    """Return the lines of one repeat: settings, one block per window with throughput, end."""
+    """Return the lines of one repeat: settings, one block per window, end."""
     lines = io.StringIO()
     log = _logger(lines, point.standing)
     start = found.ends[0] - one.windows[0][0]
@@ -68,7 +68,7 @@ def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
 
 
 def _logger(file: io.StringIO, standing: str) -> MLLogger:
-    """Return the library's logger, writing to `file`; the namespace is the point's standing."""
+    """Return the library's logger to `file`; the namespace is the point's standing."""
     logger = logging.Logger("mllog")
     logger.addHandler(logging.StreamHandler(file))
     return MLLogger(

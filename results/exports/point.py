@@ -75,7 +75,7 @@ def training_points(run: Run) -> list[ExportPoint]:
 
 
 def standing(row: ScalingRow) -> str:
-    """Return 'measured', or caveats: rehearsal, imported, `doubtful`, emulated, unstable."""
+    """Return 'measured' or caveats: rehearsal, imported, `doubtful`, emulated, ..."""
     words = {
         row.standing: row.standing != "measured",
         "doubtful": NoteKind.LOG_DOUBTFUL in row.headline_kinds,
@@ -156,7 +156,7 @@ def repeat_series(known: Mapping[Identity, RepeatSeries], one: RepeatSummary) ->
 
 
 def start_seconds(one: RepeatSummary, otherwise: float) -> float:
-    """Return the start of the repeat in seconds since 1970, or `otherwise` if not recorded."""
+    """Return the repeat's start in seconds since 1970, or `otherwise`."""
     try:
         return datetime.fromisoformat(one.started).timestamp()
     except ValueError:

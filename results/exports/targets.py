@@ -22,7 +22,7 @@ _OWN_PACKAGES = ("bench", "im2rec_tools", "results")
 
 
 def target_names(text: str) -> list[str]:
-    """Parse 'badge,junit' or 'all' to target names; raise SpecError for an unknown name."""
+    """Parse 'badge,junit' or 'all'; raise SpecError for an unknown target."""
     if text == "all":
         return list(TARGETS)
     names = [name for name in text.split(",") if name]

@@ -1,1 +1,1 @@
-"""Logs of other tools, read into records: docs/import.md."""
+"""Logs of other tools, read into records: docs/how-to/import-logs.md."""

@@ -129,7 +129,7 @@ class Arguments:
 
 
 def _alike(stated: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the common settings of all lines; SpecError if too many differ to be torn lines."""
+    """Return the settings common to all lines; SpecError if too many lines differ."""
     found = {}
     for name in dict.fromkeys(name for one in stated for name in one):
         counts = Counter(one[name] for one in stated if name in one)
@@ -153,7 +153,7 @@ def _plain(value: object) -> str:
 
 
 def _stated(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
-    """Yield the settings in the arguments of upstream's, GluonCV's and similar scripts."""
+    """Yield the settings in arguments of upstream's, GluonCV's and similar scripts."""
     store = arguments.get("kv_store") or arguments.get("kvstore") or ""
     if arguments.get("horovod") == "True":
         store = HOROVOD

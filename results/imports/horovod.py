@@ -65,7 +65,7 @@ _FINISHED = re.compile(r"\bFinished in ([.\d]{1,64})", re.ASCII)
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """Read such a log; throughput is of the whole job. Rows before a header are ignored."""
+    """Read such a log; throughput is of the whole job. Ignore rows before a header."""
     log = Log()
     rows: list[tuple[int, float]] = []
     rounded = 0.0

@@ -25,7 +25,7 @@ _COLORS = re.compile(r"\x1b\[[0-9;]{0,32}[A-Za-z]")
 _PREFIX = re.compile(
     r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?"
     r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<mpi>\d{1,9})(?:,[\w.-]{1,64})?\]<std(?:out|err)>:\s?"
-    r"|\[(?P<ours>\S{1,256} worker \d{1,9})\]\s?"
+    r"|\[(?P<mxscale>\S{1,256} worker \d{1,9})\]\s?"
     r"|\s{0,32}(?P<srun>\d{1,9}): ",
     re.ASCII,
 )
@@ -55,7 +55,7 @@ class Line:
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a text file, gzipped or not, without colors and launcher prefixes.
+    """Yield a text file's lines, gzipped or not, without colors and prefixes.
 
     Raises SpecError if the file cannot be read as text.
     """

@@ -143,13 +143,13 @@ def printed_rate(
 
 
 def number(text: str) -> float:
-    """Parse a number in ASCII digits; return NaN for other texts and impossible values."""
+    """Parse a number in ASCII digits; NaN for other texts and impossible values."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if value == 0 or _LEAST <= abs(value) <= _MOST else math.nan
 
 
 def rounding(text: str) -> float:
-    """Return half a unit of a printed number's last digit, relative to it: 1/120 of "6.0"."""
+    """Return half a unit of the last digit, relative to the number: 1/120 of "6.0"."""
     value = number(text)
     if not math.isfinite(value) or value <= 0:
         return 0.0
@@ -160,7 +160,7 @@ def rounding(text: str) -> float:
 
 
 def with_steps(stretches: Sequence[Stretch], warmup: int) -> list[Stretch]:
-    """Return one worker's intervals; those without steps get the most frequent distance.
+    """Return one worker's intervals; fill missing steps by the usual distance.
 
     Steps of lines that are missing from the log belong to no interval.
     """

@@ -44,7 +44,7 @@ Event = tuple[Line, dict[str, Any]]
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """Read such a log: throughput if printed, else images and times of epochs or blocks."""
+    """Read such a log: throughput, else images and times of epochs or blocks."""
     log = Log()
     events = list(_events(log, log.over(lines)))
     for _, event in events:
@@ -172,7 +172,7 @@ def _throughputs(events: list[Event]) -> Iterator[Stretch]:
 
 
 class _Span(NamedTuple):
-    """An epoch or a block: its first event, and its last with the number among all events."""
+    """An epoch or block: first event, and last event with its place among all."""
 
     start: dict[str, Any]
     order: int

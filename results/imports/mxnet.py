@@ -11,7 +11,7 @@ from results.imports.arguments import BYTEPS
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Stretch, number, printed_rate
 
-# Repetitions are bounded, as in all log patterns, so that every line takes linear time.
+# Repetitions are bounded, as in every log pattern, so that every line takes linear time.
 _GAP = r"\s{0,8}"
 _EPOCH = r"(?:Epoch|Iter(?:ation)?)\s?\[(?P<epoch>\d{1,12})\]"
 _SPEED = re.compile(
@@ -110,7 +110,7 @@ class _Reader:
             self.log.spoilt.append(line.number)
 
     def _is_new(self, stretch: Stretch, found: re.Match[str]) -> bool:
-        """Return whether a line starts a new window; old Speedometers print one per metric."""
+        """Return whether a line is a new window; old Speedometers print one per metric."""
         counts = self._metrics.setdefault((stretch.worker, stretch.place, found["speed"]), {})
         windows = max(counts.values(), default=0)
         metric = found["metric"] or ""

@@ -72,7 +72,7 @@ class LogDescription:
 
 
 def network(name: str) -> tuple[str, int | None]:
-    """Return family and depth of a known network, in any spelling; else the unchanged name."""
+    """Return family and depth of a known network; else the unchanged name."""
     plain = name.strip().lower()
     layered = _LAYERED.fullmatch(plain)
     plain = f"{layered[1]}-{layered[2]}" if layered else _KNOWN.get(plain, plain)
@@ -166,7 +166,7 @@ class _Point:
         return self.printable(name, asked or stated)
 
     def network(self) -> str:
-        """Return the network's name from the option, if it agrees with the log, or the log."""
+        """Return the network from the option or the log; raise SpecError if they differ."""
         asked, stated = self.asked.network, self.stated.get("network", "")
         names = self.stated.get("also_network") or filter(None, (stated,))
         known = [network(name) for name in names]
@@ -175,7 +175,7 @@ class _Point:
         return str(self.printable("network", asked or stated))
 
     def printable(self, name: str, found: Any) -> Any:
-        """Return a setting; raise SpecError for control characters or a spreadsheet formula."""
+        """Return a setting; raise SpecError for control characters or a formula."""
         where = f"{self.where}: {name}"
         if isinstance(found, str) and not found.isprintable():
             raise SpecError(error_line(where, expected="printable characters", got=quoted(found)))
@@ -196,7 +196,7 @@ class _Point:
         )
 
     def check_whole(self, ranks: int) -> None:
-        """Raise SpecError with the options that are required because the log lacks settings.
+        """Raise SpecError with the options for settings that the log lacks.
 
         `ranks` print throughput. The devices of one rank do not give those of a larger job.
         """
@@ -230,7 +230,7 @@ class _Point:
             )
 
     def _of_one_rank(self, ranks: int) -> bool:
-        """Return whether the log's devices are of one rank, with an unknown number of ranks."""
+        """Return whether the log has the devices of one rank, but no number of ranks."""
         asked, stated = self.asked, self.stated
         if asked.devices or asked.workers or asked.hosts or stated.get("devices"):
             return False
@@ -241,7 +241,7 @@ class _Point:
         return several and ranks <= 1
 
     def _ranks_by_batch(self) -> int:
-        """Return the number of ranks by the batches of the job and of a rank; 0 if unknown."""
+        """Return the number of ranks by the batches of job and rank; 0 if unknown."""
         whole, own = self.stated.get("global_batch", 0), self.stated.get("worker_batch", 0)
         own = own or (self.stated.get("batch_per_device", 0) if self.single else 0)
         return int(whole // own) if own and whole % own == 0 else 0
@@ -267,7 +267,7 @@ class _Point:
         return int(stated or by_batch or alone)
 
     def workers(self, found: int) -> int:
-        """Return the number of worker processes; `found` if neither log nor options give it."""
+        """Return the number of worker processes; `found` if not given."""
         stated = self._stated_workers()
         if stated and self.asked.workers and stated != self.asked.workers:
             self._differ("workers", stated, self.asked.workers)
@@ -309,7 +309,7 @@ class _Point:
         return found
 
     def batches(self, devices: int, workers: int) -> tuple[int, int]:
-        """Return (images per step and device, 0), or (0, the job's) if devices differ in them."""
+        """Return (images per step and device, 0), or (0, the job's) if devices differ."""
         each, own = self.stated.get("devices_per_worker", 0), self.stated.get("worker_batch", 0)
         if each and own % each and not self.single:
             asked = self.asked.batch_per_device
@@ -319,7 +319,7 @@ class _Point:
         return self._batch(devices, workers), 0
 
     def _batch(self, devices: int, workers: int) -> int:
-        """Return images per step on one device; raise SpecError if batches are contradictory."""
+        """Return images per step on one device; SpecError if batches contradict."""
 
         asked: int = self.asked.batch_per_device
         found = {asked} - {0}
@@ -357,7 +357,7 @@ class _Point:
         return found.pop()
 
     def _by_product(self, product: int, devices: int, found: set[int]) -> int:
-        """Return the batch per device from a product that is a device's or a worker's batch."""
+        """Return the batch per device from a product of a device or a worker."""
         likely = {product} | ({product // devices} if product % devices == 0 else set())
         if not found and len(likely) == 1:
             return product

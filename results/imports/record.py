@@ -139,7 +139,7 @@ def _check_stored(where: str, record: Record) -> None:
 def _check_job(
     where: str, found: int, stated: Mapping[str, Any], point: Trial, format_: Format
 ) -> None:
-    """Raise SpecError if throughput and total of the log do not fit the point's workers.
+    """Raise SpecError if the log's throughput and total do not fit the workers.
 
     The total may be that of `shares` processes with one device each.
     """
@@ -202,7 +202,7 @@ def _read(paths: Sequence[Path], name: str, speeds_of: str) -> tuple[Format, dic
 
 
 def _stated(logs: Mapping[str, Log]) -> dict[str, Any]:
-    """Return the settings in all logs; raise SpecError if they differ."""
+    """Return the settings of the logs; raise SpecError if they differ."""
     stated: dict[str, Any] = {}
     for name, log in logs.items():
         for key, value in log.stated.items():

@@ -135,7 +135,7 @@ def _header(log: Log, text: str) -> None:
 
 
 def _store(stated: dict[str, object], name: str, value: object) -> None:
-    """Store a setting; raise SpecError if the log has another value, because of two runs."""
+    """Store a setting; raise SpecError if the log already has another value."""
     if stated.setdefault(name, value) != value and name not in {"of_worker", "listed"}:
         raise SpecError(
             error_line(

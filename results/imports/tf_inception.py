@@ -63,7 +63,7 @@ def _refined(stretch: Stretch, batch: int, precise: dict[int, float]) -> Stretch
 
 
 def _whole(bounds: list[tuple[float, float]]) -> int:
-    """Return the one whole number within all bounds; 0 if there is none or more than one."""
+    """Return the one whole number within every bound; 0 if not exactly one."""
 
     if not bounds:
         return 0

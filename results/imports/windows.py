@@ -61,7 +61,7 @@ def _of_file(name: str, log: Log, asked: int, several: bool) -> Workers:
 
 
 def _unmixed(stretches: Sequence[Stretch], asked: int) -> list[list[Stretch]]:
-    """Assign unnamed lines to `asked` workers: the nth line of a place is the nth worker's.
+    """Assign unnamed lines to `asked` workers: a place's nth line is the nth's.
 
     The assignment may differ between places; the job's throughput does not depend on it. With
     one worker, all lines are its own.
@@ -107,7 +107,7 @@ def _check_no_copies(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
 
 
 def _check_mixed(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
-    """Raise SpecError if workers' lines are not interleaved: one may be a validation's."""
+    """Raise SpecError if workers' lines are not interleaved, as with a validation."""
     for first, second in pairwise(parts):
         # The numbers of each worker's lines, by epoch.
         ends, begins = (grouped((o.place[:-1], o.line) for o in part) for part in (first, second))
@@ -133,7 +133,7 @@ def common_stretches(found: Workers, asynchronous: bool) -> Workers:
 
 
 def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[Rank, ...]:
-    """Return the ranks with raw windows; `shares` processes each print their own throughput."""
+    """Return the ranks with raw windows; `shares`: processes that print throughput."""
     own = {
         "workers": trial.worker_batch,
         "one-worker": trial.worker_batch,

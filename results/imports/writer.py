@@ -18,7 +18,7 @@ _IMPORTED = "imported, not measured by mxscale"
 
 
 def add_to_run(folder: Path, new: ImportedRecord, description: str = "") -> Record:
-    """Add a record and its logs to the run, as a repeat if the point exists; return it.
+    """Add a record and its logs to the run, as a repeat if the point exists.
 
     Raises StoreError if mxscale measured the run, or if the run already has these logs.
     """

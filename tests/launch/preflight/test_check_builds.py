@@ -145,5 +145,5 @@ def test_a_side_that_changed_its_build_gives_no_number() -> None:
     ]
     assert told("xxxx") == ["A and B ran MXNet 2.0 (/a.so, digest x) on Python 3.11"]
     assert told("....") == []
-    with pytest.raises(StoreError, match="B: expected one MXNet build in all runs"):
+    with pytest.raises(StoreError, match="B: expected one MXNet build for every run"):
         told("xyzx")
