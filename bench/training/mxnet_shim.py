@@ -8,10 +8,8 @@ import importlib
 import importlib.util
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -93,69 +91,10 @@ def _lazy_imports(*names: str) -> Iterator[None]:
                 del sys.modules[name]
 
 
-def _on_first_call(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes operator functions as `make` does, each of them when it is first called."""
-
-    def make_later(handle: Any, name: str, func_name: str) -> Callable[..., Any]:
-        made: Callable[..., Any] | None = None
-
-        def operator(*args: Any, **kwargs: Any) -> Any:
-            nonlocal made
-            if made is None:
-                made = make(handle, name, func_name)
-            return made(*args, **kwargs)
-
-        operator.__name__, operator.__doc__ = func_name, ""
-        return operator
-
-    return make_later
-
-
-class _BaseLoader(SourceFileLoader):
-    """Loads mxnet.base, whose two functions register operators under the modules of MXNet."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        super().exec_module(module)
-        for name in ("_init_op_module", "_init_np_op_module"):
-            setattr(module, name, self._lazy(getattr(module, name)))
-
-    @staticmethod
-    def _lazy(register: Callable[..., None]) -> Callable[..., None]:
-        def lazy(*args: Any, make_op_func: Any = None, **kwargs: Any) -> None:
-            *before, make = args if make_op_func is None else (*args, make_op_func)
-            register(*before, make_op_func=make and _on_first_call(make), **kwargs)
-
-        return lazy
-
-
-class _BaseFinder(MetaPathFinder):
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name == "mxnet.base" else None
-        if spec and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _BaseLoader(spec.loader.name, spec.loader.path)
-        return spec
-
-
-@contextmanager
-def _lazy_operators() -> Iterator[None]:
-    """Has MXNet, imported in the block, generate no source of an operator that is not called.
-
-    It has 2,600 such functions, of which training calls some thirty.
-    """
-    finder = _BaseFinder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-
-
 # MXNet imports these at its start and uses them in a few functions: 40 % of its import time.
 _RARELY_USED = ("requests", "scipy.sparse", "scipy.stats")
 
-with _old_names(), _lazy_imports(*_RARELY_USED), _lazy_operators(), warnings.catch_warnings():
+with _old_names(), _lazy_imports(*_RARELY_USED), warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import mxnet as mx
 

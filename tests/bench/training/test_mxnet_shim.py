@@ -61,21 +61,6 @@ def test_what_mxnet_rarely_uses_is_imported_once_it_is_used() -> None:
     assert done.stdout.splitlines() == ["[]", "0.5", "[[0, 1], [2, 0]]", "True True"]
 
 
-def test_operators_are_made_once_they_are_called() -> None:
-    code = (
-        "from bench.training.mxnet_shim import mx\n"
-        "names = mx.nd.relu.__code__.co_freevars\n"
-        "made = mx.nd.relu.__closure__[names.index('made')]\n"
-        "print(made.cell_contents, mx.nd.relu.__name__, mx.nd.relu.__module__)\n"
-        "print(mx.nd.relu(mx.nd.array([-1, 2])).asnumpy().tolist())\n"
-        "print(made.cell_contents.__name__, made.cell_contents is mx.nd.relu)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == ["None relu ndarray", "[0.0, 2.0]", "relu False"]
-
-
 @pytest.mark.parametrize(
     ("name", "arrays", "megabytes"),
     [
