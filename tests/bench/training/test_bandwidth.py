@@ -64,7 +64,8 @@ def test_the_task_sets_the_store_beside_raw_tcp(
     assert len(found) == 1
     checked = verify_report(run, found[0])
     assert (checked.wrong, checked.lacking) == ([], [])
-    check_bytes(*read_records(run), workers=workers)
+    (record,) = read_records(run)
+    check_bytes(record, workers)
 
 
 def check_bytes(record: Record, workers: int) -> None:
