@@ -148,7 +148,6 @@ def test_a_real_server_that_never_comes_is_named(tmp_path: Path) -> None:
     assert left_over() == []
 
 
-@pytest.mark.slow
 def test_a_port_taken_from_a_real_scheduler_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
