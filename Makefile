@@ -25,9 +25,11 @@ test:
 	@bin=$$(tools/environment.sh) && \
 	"$$bin/bin/ruff" format --check . && \
 	"$$bin/bin/ruff" check . && \
-	"$$bin/bin/mypy" . && \
-	"$$bin/bin/python" $(COMPILE) && \
-	"$$bin/bin/python" $(PYTEST) -m "not slow"
+	"$$bin/bin/python" $(COMPILE) && { \
+	"$$bin/bin/mypy" . & types=$$!; \
+	"$$bin/bin/python" $(PYTEST) -m "not slow"; tests=$$?; \
+	wait $$types || { echo "mypy failed: its errors are above the tests"; exit 1; }; \
+	exit $$tests; }
 
 test-fast:
 	@bin=$$(tools/environment.sh) && \

@@ -9,7 +9,7 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -74,13 +74,17 @@ class LazyModule(ModuleType):
         return value
 
 
+def _is_installed(name: str) -> bool:
+    with suppress(ModuleNotFoundError):  # raised where the package that should hold it is missing
+        return importlib.util.find_spec(name) is not None
+    return False
+
+
 @contextmanager
 def _lazy_imports(*names: str) -> Iterator[None]:
     """Import these modules lazily in the block, if they are installed."""
     lazy = {
-        name: LazyModule(name)
-        for name in names
-        if name not in sys.modules and importlib.util.find_spec(name)
+        name: LazyModule(name) for name in names if name not in sys.modules and _is_installed(name)
     }
     sys.modules.update(lazy)
     try:

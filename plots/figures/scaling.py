@@ -150,7 +150,7 @@ def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
             text = TextIOWrapper(file, "utf-8", newline="\n")
             figure.savefig(text, format="svg", metadata={"Date": None})
             text.detach()  # flushes, and leaves the file open
-        figure.set_layout_engine("none")  # the layout is done
+        figure.set_layout_engine(None)  # the layout is done; "none" would draw it twice
         with atomic_file(paths[1]) as file:
             figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
     return paths

@@ -17,13 +17,14 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 import fabfile as _fabfile
+import plots.check
 from launch.hosts import ROOT
 from plots.check import file_difference, verify_report
 from plots.report import EXTRA, build, choice
 from results.cost.cost import NO_COSTS
 from results.errors import StoreError
 from results.integrity import digest
-from results.run import load, with_baseline
+from results.run import Run, load, with_baseline
 from tasks.report import costs_of
 from tests.support.programs.commands import refusal
 from tests.support.runs.records import record
@@ -49,6 +50,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(ROOT)
     return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+@pytest.fixture
+def drawn_once(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What verification draws of the run is what was drawn for `made`, as other tests find."""
+
+    def build_again(run: Run, *_: object) -> None:
+        shutil.copytree(made / "report", run.folder / "report")
+
+    monkeypatch.setattr(plots.check, "build", build_again)
 
 
 def exchange(name: str, old: str, new: str) -> Forgery:
@@ -158,6 +169,7 @@ def test_a_forged_report_fails_though_its_digests_were_written_again(run: Path) 
     assert all(": modified" not in one for one in wrong)
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_a_link_in_place_of_the_page_fails(run: Path) -> None:
     link(run / "report")
     expected = digest.write(run, "code", choice=choice(load(run)))
@@ -174,6 +186,7 @@ def test_an_honest_report_holds_however_it_is_compressed(run: Path) -> None:
     assert (found.wrong, found.lacking) == ([], [])
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_the_last_digit_of_a_computed_number_is_no_forgery(run: Path) -> None:
     page = run / "report" / "index.html"
     text = page.read_text()
@@ -185,6 +198,7 @@ def test_the_last_digit_of_a_computed_number_is_no_forgery(run: Path) -> None:
     assert verify_report(run, expected).wrong == []
 
 
+@pytest.mark.usefixtures("drawn_once")
 @pytest.mark.parametrize("name", ["results.csv", "index.html"])
 def test_a_number_in_digits_that_only_python_reads_is_a_forgery(run: Path, name: str) -> None:
     path = run / "report" / name
@@ -198,6 +212,7 @@ def test_a_number_in_digits_that_only_python_reads_is_a_forgery(run: Path, name:
     assert verify_report(run).wrong
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_a_file_that_is_of_no_report_fails_with_a_digest(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,12 +273,14 @@ def test_without_digests_the_format_is_read_from_the_page_or_the_text(run: Path,
     assert line == "report not checked: built by format 7; run fab report.build"
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_a_number_forged_in_the_page_alone_fails(run: Path) -> None:
     exchange("index.html", f'content="{digest.FORMAT}"', 'content="7"')(run / "report")
     expected = digest.write(run, "code", choice=choice(load(run)))
     assert any("index.html line " in one for one in verify_report(run, expected).wrong)
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_other_library_versions_are_told_and_fail_with_a_digest(run: Path) -> None:
     versions = dict(choice(load(run)).libraries)
     other = {"place": "", "libraries": versions | {"matplotlib": "1.0"}}
@@ -316,6 +333,7 @@ def test_digests_that_hold_what_no_report_has_cannot_be_read(
         digest.load(run)
 
 
+@pytest.mark.usefixtures("drawn_once")
 @pytest.mark.parametrize("fields", [{"name": ".."}, {"choice": {"baseline": "x"}}])
 def test_digests_that_hold_what_no_report_has_fail(run: Path, fields: dict[str, Any]) -> None:
     expected = forged(run, **fields)

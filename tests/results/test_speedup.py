@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 
 from bench.errors import SpecError
 from bench.notes import NoteKind
@@ -14,7 +15,8 @@ from results.record import Record
 from results.run import load
 from results.scaling import ScalingRow, scaling, with_chosen_baseline
 from results.speedup import parse_baseline
-from tests.support.programs.commands import fab
+from tasks.report import report_build, report_show
+from tests.support.programs.commands import refusal
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
 
@@ -193,25 +195,26 @@ def test_a_baseline_that_names_no_point_is_refused(text: str) -> None:
 
 
 @pytest.mark.program
-def test_reports_are_built_against_a_baseline_of_ones_choice(tmp_path: Path) -> None:
+def test_reports_are_built_against_a_baseline_of_ones_choice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for devices, seconds in ((32, 1.0), (64, 1.0154)):
         fields = {"devices": devices, "devices_per_host": 8, "kvstore": "dist_device_sync"}
         one = record([[1, seconds, seconds]] * (devices // 8), device="gpu", **fields)
         stored(tmp_path / "run", one)
-    run = ["--run", f"{tmp_path}/run"]
-    done = fab("report.build", *run, "--speedup-baseline", "dist_device_sync x32")
-    assert done.returncode == 0, done.stderr
-    assert "vs dist_device_sync x32" in done.stdout
+    run = f"{tmp_path}/run"
+    report_build.body(Context(), run=run, speedup_baseline="dist_device_sync x32")
+    assert "vs dist_device_sync x32" in capsys.readouterr().out
     report = tmp_path / "run" / "report"
     *_, last = csv.DictReader((report / "results.csv").read_text().splitlines())
     assert (last["baseline"], last["efficiency_device"]) == ("dist_device_sync x32", "")
     assert float(last["efficiency_baseline"]) == pytest.approx(1 / 1.0154)
     assert "% of ideal vs dist_device_sync x32" in (report / "report.md").read_text()
     assert "ideal from dist_device_sync x32" in (report / "scaling.svg").read_text()
-    shown = fab("report.show", *run, "--speedup-baseline", "dist_device_sync x64")
-    assert "vs dist_device_sync x64" in shown.stdout
-    wrong = fab("report.build", *run, "--speedup-baseline", "dist_device_sync")
-    assert (wrong.returncode, "expected 'KVSTORE xN'" in wrong.stderr) == (2, True)
+    report_show.body(Context(), run=run, speedup_baseline="dist_device_sync x64")
+    assert "vs dist_device_sync x64" in capsys.readouterr().out
+    code, line = refusal(report_build, run=run, speedup_baseline="dist_device_sync")
+    assert (code, "expected 'KVSTORE xN'" in line) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["local x" + "9" * 5000, "local x\u0662", "local\nx2", "x2", ""])

@@ -8,6 +8,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,6 +122,12 @@ def symbol_of(net: Any) -> Any:
     return net(mx.sym.var("data"))
 
 
+@cache
+def symbol_at(name: str, size: int) -> Any:
+    """The network's symbol at images of this size; it is only read."""
+    return symbol_of(built(name, size))
+
+
 def nodes_of(symbol: Any) -> list[dict[str, Any]]:
     return list(json.loads(symbol.tojson())["nodes"])
 
@@ -149,7 +156,7 @@ def multiply_adds(symbol: Any, size: int) -> int:
 
 @pytest.mark.parametrize(("name", "upstream"), TABLES)
 def test_arrays_values_and_multiply_adds_are_upstreams(name: str, upstream: Table) -> None:
-    symbol = symbol_of(built(name, upstream.size))
+    symbol = symbol_at(name, upstream.size)
     shapes, averages = shapes_of(symbol, upstream.size)
     values = sum(map(math.prod, shapes.values()))
     work = multiply_adds(symbol, upstream.size)
@@ -158,7 +165,7 @@ def test_arrays_values_and_multiply_adds_are_upstreams(name: str, upstream: Tabl
 
 @pytest.mark.parametrize(("name", "upstream"), TABLES)
 def test_operators_are_upstreams(name: str, upstream: Table) -> None:
-    found = Counter(node["op"] for node in nodes_of(symbol_of(built(name, upstream.size))))
+    found = Counter(node["op"] for node in nodes_of(symbol_at(name, upstream.size)))
     # What flattens moves no value; Gluon's full connection does so by itself.
     del found["null"], found["Flatten"]
     expected = dict(zip(_OPERATORS, upstream.operators, strict=True))
@@ -184,7 +191,7 @@ def test_every_array_is_exchanged_as_in_upstreams_module(name: str) -> None:
 def test_normalizations_have_upstreams_epsilon_and_fixed_scales(
     name: str, epsilon: float, fixed: int
 ) -> None:
-    nodes = nodes_of(symbol_of(built(name, UPSTREAM[name].size)))
+    nodes = nodes_of(symbol_at(name, UPSTREAM[name].size))
     found = [node["attrs"] for node in nodes if node["op"] == "BatchNorm"]
     assert {float(one["eps"]) for one in found} == {epsilon}
     assert {float(one.get("momentum", 0.9)) for one in found} == {0.9}
@@ -193,7 +200,7 @@ def test_normalizations_have_upstreams_epsilon_and_fixed_scales(
 
 
 def test_inceptions_last_block_takes_the_largest_and_nothing_is_dropped() -> None:
-    nodes = nodes_of(symbol_of(built("inception-v3", 299)))
+    nodes = nodes_of(symbol_at("inception-v3", 299))
     kinds = [node["attrs"]["pool_type"] for node in nodes if node["op"] == "Pooling"]
     assert kinds[-2:] == ["max", "avg"]
     assert Counter(kinds) == {"max": 5, "avg": 9}

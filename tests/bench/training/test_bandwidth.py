@@ -20,8 +20,10 @@ from plots.tables.scaling import cells
 from results.record import Record
 from results.scaling import mb_per_second, scaling
 from results.store import read_records
+from tests.support.repeats import slow
 
 fabfile: Any = _fabfile
+Captured = pytest.CaptureFixture[str]
 
 
 def bandwidth(**fields: Any) -> Trial:
@@ -46,13 +48,14 @@ def test_raw_tcp_is_measured_from_the_first_host_to_the_last() -> None:
 
 
 @pytest.mark.mxnet
+@pytest.mark.parametrize("workers", [1, *slow(2)])
 def test_the_task_sets_the_store_beside_raw_tcp(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.chdir(ROOT)
     run = tmp_path / "run"
-    options = {"network": "tiny", "workers": "2", "windows": "5", "repeats": "1", "run": str(run)}
-    fabfile.bandwidth.bench_bandwidth.body(Context(), **options)
+    options = {"network": "tiny", "windows": "5", "repeats": "1", "run": str(run)}
+    fabfile.bandwidth.bench_bandwidth.body(Context(), workers=str(workers), **options)
     said = capsys.readouterr()
     assert "one raw TCP connection within this machine moves" in said.out
     assert "MB/s" in said.err
@@ -61,13 +64,14 @@ def test_the_task_sets_the_store_beside_raw_tcp(
     assert len(found) == 1
     checked = verify_report(run, found[0])
     assert (checked.wrong, checked.lacking) == ([], [])
-    check_bytes(*read_records(run))
+    (record,) = read_records(run)
+    check_bytes(record, workers)
 
 
-def check_bytes(record: Record) -> None:
-    """Every byte of the network went each way in each step of two workers."""
+def check_bytes(record: Record, workers: int) -> None:
+    """Every byte of the network went each way in each step of each worker."""
     assert record.status == "ok", record.message
-    assert len(record.ranks) == 2
+    assert len(record.ranks) == workers
     bytes_each_way = {rank.facts["bytes_each_way"] for rank in record.ranks}
     # Convolutions of 16 (7 x 7), 32 and 64 channels, and 1000 classes, each with a bias.
     numbers = 3 * 16 * 49 + 16 + 16 * 32 * 9 + 32 + 32 * 64 * 9 + 64 + 64 * 1000 + 1000

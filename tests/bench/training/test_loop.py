@@ -46,7 +46,7 @@ def test_a_job_that_meets_at_files_is_one_job(precise: Record) -> None:
 @pytest.mark.parametrize("store", ["dist_async", *slow("dist_sync")])
 def test_measuring_ends_when_its_time_is_spent(tmp_path: Path, store: str) -> None:
     """Workers of a synchronous store agree as they do on the precision."""
-    what = tiny(**SYNC | {"kvstore": store}, windows=100_000, precision=1e-9, budget_seconds=1)
+    what = tiny(**SYNC | {"kvstore": store}, windows=100_000, precision=1e-9, budget_seconds=0.5)
     (record,) = measured(tmp_path, what, deadlines=Deadlines())
     assert record.status == "ok"
     assert {rank.facts["ended"] for rank in record.ranks} == {"seconds"}
@@ -64,6 +64,7 @@ def test_a_worker_alone_ends_when_its_time_is_spent() -> None:
 
 def rehearsed(tmp_path: Path, *faults: str, **fields: object) -> Record:
     base = {"windows": 60, "precision": 0.02, "fake_seconds": [1.0], "devices": 4}
+    base |= {"servers_per_host": 1}
     (record,) = measured(tmp_path, trial(*faults, **base | fields))
     assert record.status == "ok"
     return record

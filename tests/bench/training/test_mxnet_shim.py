@@ -61,6 +61,18 @@ def test_what_mxnet_rarely_uses_is_imported_once_it_is_used() -> None:
     assert done.stdout.splitlines() == ["[]", "0.5", "[[0, 1], [2, 0]]", "True True"]
 
 
+def test_mxnet_is_imported_without_scipy_too() -> None:
+    code = (
+        "import sys; sys.modules['scipy'] = None\n"
+        "from bench.training.mxnet_shim import mx\n"
+        "print(mx.nd.array([1, 2]).sum().asscalar())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "3.0\n"
+
+
 @pytest.mark.parametrize(
     ("name", "arrays", "megabytes"),
     [

@@ -38,6 +38,7 @@ from results.worker_log import WorkerLog
 from tests.support.hosts.agents import Talk, printed
 from tests.support.hosts.liar import React, line, start_with
 from tests.support.programs.jobs import left_over, tiny, trial
+from tests.support.repeats import slow
 
 pytestmark = pytest.mark.program
 HOSTS = rehearse(2, 1)
@@ -116,9 +117,11 @@ READY = {"event": "ready", "rank": 1, "num_workers": 2, "worker_batch": 4}
     ("events", "why"),
     [
         ([WINDOW | {"seconds": -1}], "malformed event: window: "),
-        ([WINDOW | {"seconds": 1e300}], "malformed event: window: "),
-        ([WINDOW | {"images": 10**30}], "malformed event: window: "),
-        ([{"event": "window", "rank": 1}], "malformed event: window: "),
+        *slow(
+            ([WINDOW | {"seconds": 1e300}], "malformed event: window: "),
+            ([WINDOW | {"images": 10**30}], "malformed event: window: "),
+            ([{"event": "window", "rank": 1}], "malformed event: window: "),
+        ),
         ([READY | {"worker_batch": "4"}], "malformed event: ready: "),
         ([{"event": "epoch", "rank": 1, "correct": 1}], "malformed event: epoch: "),
         ([WINDOW] * 5000, "reported more than 4 windows"),

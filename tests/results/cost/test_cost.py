@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 
 from plots.results_csv import COLUMNS, results_frame
 from plots.tables.scaling import cost_columns, cost_remarks, header, markdown, show
@@ -16,8 +17,9 @@ from results.cost.prices import Prices
 from results.record import Record, emit, parse
 from results.run import Run
 from results.scaling import scaling
+from tasks.report import report_build, report_show
 from tests.support.paths import ROOT
-from tests.support.programs.commands import fab
+from tests.support.programs.commands import refusal
 from tests.support.runs.records import PUBLISHED, points, record
 from tests.support.runs.runs import priced
 from tests.support.runs.stores import stored
@@ -222,14 +224,14 @@ def test_an_old_record_is_read_and_has_its_reason() -> None:
 
 
 @pytest.mark.program
-def test_a_report_with_prices_has_their_column_in_each_file(tmp_path: Path) -> None:
+def test_a_report_with_prices_has_their_column_in_each_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stored(tmp_path / "run", point(400.0), point(devices=2, devices_per_worker=2))
-    done = fab("report.build", "--run", f"{tmp_path}/run", "--prices", str(EXAMPLE))
-    assert done.returncode == 0, done.stderr
-    assert "images/USD" in done.stdout
+    report_build.body(Context(), run=f"{tmp_path}/run", prices=str(EXAMPLE))
+    assert "images/USD" in capsys.readouterr().out
     lines = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()
     assert lines[0].endswith(",notes,cold,images_per_joule,images_per_USD,cost_reason")
     assert "prices.example.toml" in (tmp_path / "run" / "report" / "report.md").read_text()
-    bad = fab("report.show", "--run", f"{tmp_path}/run", "--prices", "nowhere.toml")
-    assert bad.returncode == 2
-    assert bad.stderr == "error: nowhere.toml: cannot be read (No such file or directory)\n"
+    code, line = refusal(report_show, run=f"{tmp_path}/run", prices="nowhere.toml")
+    assert (code, line) == (2, "error: nowhere.toml: cannot be read (No such file or directory)")

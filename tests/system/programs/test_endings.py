@@ -107,7 +107,6 @@ def test_a_sweep_mends_the_run_whose_log_was_cut_off(tmp_path: Path, size: int) 
     log.write_bytes(b"".join(lines[:-1]) + lines[-1][:size])
     assert refusal(fabfile.report.report_build, run=str(run))[0] == 5
     fabfile.bench.bench_sweep.body(Context(), sweep, [], run=str(run))
-    fabfile.report.report_build.body(Context(), run=str(run))
     assert sorted(one.trial.layout.devices for one in read_records(run)) == [1, 2]
 
 
@@ -133,7 +132,7 @@ def test_a_link_in_place_of_a_part_is_not_followed(tmp_path: Path) -> None:
     kept.write_text("mine")
     for name, write in (
         ("text.md", lambda path: write_text(path, "new")),
-        ("run.zip", lambda path: pack(packed_run(tmp_path / "a"), path)),
+        ("run.zip", lambda path: pack(packed_run(tmp_path / "a" / "run"), path)),
     ):
         part_of(tmp_path / name).symlink_to(kept)
         write(tmp_path / name)
@@ -242,7 +241,7 @@ def test_a_removal_that_was_ended_can_be_completed(
 ) -> None:
     steps = 0
     for left in range(20):
-        run = packed_run(tmp_path / str(left))
+        run = packed_run(tmp_path / str(left) / "run")  # whose name is in its report
         real, steps = im2rec_tools.files.remove, 0
 
         def one(path: Path, left: int = left, real: Any = real) -> None:
@@ -404,7 +403,9 @@ def test_a_full_temporary_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.program
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+    ("number", "code"),
+    # As the other, through the same handler.
+    [(signal.SIGTERM, 143), *slow((signal.SIGHUP, 129)), (signal.SIGINT, 130)],
 )
 def test_a_signal_that_ends_a_task_leaves_no_unpacked_run(
     tmp_path: Path, number: int, code: int

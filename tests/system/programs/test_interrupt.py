@@ -122,7 +122,11 @@ def test_a_sweep_that_is_ended_again_and_again_loses_and_doubles_nothing(
     tmp_path: Path, times: int, signals: str
 ) -> None:
     draw, sweep = random.Random(times), tmp_path / "mine.toml"
-    sweep.write_text(SWEEP.replace("[1, 2]", "[1, 2, 3]").replace("s = 1", f"s = {times}"))
+    sweep.write_text(
+        SWEEP.replace("[1, 2]", "[1, 2, 3]" if times > 2 else "[1, 2]").replace(
+            "s = 1", f"s = {times}"
+        )
+    )
     for _ in range(times):
         disturbed(
             sweep, tmp_path / "run", draw, [signal.Signals[f"SIG{s}"] for s in signals.split()]

@@ -20,6 +20,7 @@ from tests.support.paths import ROOT
 from tests.support.programs import kills
 from tests.support.programs.commands import refusal
 from tests.support.programs.kills import Done, Try
+from tests.support.repeats import slow
 
 FAB = Path(sys.executable).with_name("fab")
 Forked = Callable[..., Done]
@@ -190,8 +191,7 @@ def test_a_run_is_measured_again_once_its_secrets_are_given(
     "command",
     [
         "sh -c 'exit 1' --password w0rd-proxy",
-        "/no/such/w0rd-proxy --password w0rd-proxy",
-        "PROXY_TOKEN=w0rd-proxy nc %h %p",
+        *slow("/no/such/w0rd-proxy --password w0rd-proxy", "PROXY_TOKEN=w0rd-proxy nc %h %p"),
         "sh -c 'echo w0rd-proxy",
     ],
 )

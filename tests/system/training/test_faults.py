@@ -113,7 +113,7 @@ def test_a_real_worker_that_trains_less_than_the_others_fails_the_point(tmp_path
 
 @pytest.mark.parametrize("role", ["server", *slow("worker", "scheduler")])
 def test_a_killed_process_of_a_real_job_fails_the_point_at_once(tmp_path: Path, role: str) -> None:
-    trial = tiny(**ENDLESS, servers_per_host=1)
+    trial = tiny(**ENDLESS | {"devices": 1 if role == "server" else 2}, servers_per_host=1)
     with running(tmp_path, trial, deadlines=Deadlines()) as updates:
         record, seconds = disturbed(updates, lambda: os.kill(pid_of(role), signal.SIGKILL))
     assert record.status == "failed"
@@ -127,7 +127,8 @@ def test_a_killed_process_of_a_real_job_fails_the_point_at_once(tmp_path: Path, 
 @pytest.mark.parametrize("role", ["server", *slow("worker")])
 def test_a_stopped_process_of_a_real_job_is_named(tmp_path: Path, role: str) -> None:
     patience = Deadlines(progress=2.0)
-    with running(tmp_path, tiny(**ENDLESS), deadlines=patience) as updates:
+    trial = tiny(**ENDLESS | {"devices": 1 if role == "server" else 2}, servers_per_host=2)
+    with running(tmp_path, trial, deadlines=patience) as updates:
         record, _ = disturbed(updates, lambda: os.kill(pid_of(role, 1), signal.SIGSTOP))
     assert record.status == "hung"
     assert f": {role} 1 " in record.message

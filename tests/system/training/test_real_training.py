@@ -200,7 +200,7 @@ def test_training_goes_on_from_a_checkpoint(
     ("words", "said"),
     [
         (["--load-epoch=7"], "m-0007.params: expected a checkpoint's parameters; found m-0001"),
-        (["--load-epoch=1", "--network=alexnet", "--image-shape=3,224,224"], "another network"),
+        (["--load-epoch=1", "--network=resnet-18"], "another network"),
         (["--load-epoch=1", "--num-classes=11"], "give its --num-classes"),
     ],
 )
