@@ -74,7 +74,7 @@ lock:
 	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --override .override.txt \
 	    --constraint requirements.lock --constraint requirements-exports.lock \
 	    --extra docs pyproject.toml \
-	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) \
+	    $$(sed -n '/win32/!s/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) \
 	    --only-binary :all: --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	    --no-emit-build-options --quiet --output-file requirements-docs.lock; \
 	rm -f .override.txt
