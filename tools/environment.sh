@@ -1,31 +1,46 @@
 #!/bin/sh
-# Creates the virtual environment of one interpreter from requirements.lock, and prints its folder.
+# Create the virtual environment of an interpreter from requirements.lock, and print its folder.
 # A working environment is updated in place, and only while no process runs from it.
-#   tools/environment.sh            the first python3 / python3.13 / 3.12 / 3.11 that is usable -> .venv
-#   PYTHON=python3.12 tools/environment.sh                                                      -> .venv-python3.12
+#   tools/environment.sh                     first usable of python3, python3.13, 3.12, 3.11 -> .venv
+#   PYTHON=python3.12 tools/environment.sh   that interpreter -> .venv-python3.12
+# An error is one line, "where: expected X, got Y. Fix", below the output of pip or venv.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 
-say() { echo "$*" >&2; }
+log() { printf '%s\n' "$*" >&2; }
+fail() { log "$*"; exit 2; }
+again="then run the same command again"
+another="Choose another, as in 'PYTHON=python3.12 make demo'"
 
-# Prints version and path of an interpreter that this project can use; fails with a reason otherwise.
-# For a virtual environment, prints the path of the interpreter that created it: an environment
-# whose commands are on the PATH is not another interpreter.
+# Print version and path of an interpreter if this project can use it; else the error, and fail.
+# The path is that of the interpreter that created an environment: an environment on the PATH is
+# not another interpreter.
 probe() {
+    command -v "$1" >/dev/null || { echo "expected a Python interpreter, found none. $another"; return 1; }
     "$1" -c '
 import os, sys
+version = "%d.%d" % sys.version_info[:2]
 if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-    sys.exit("is Python %d.%d; expected 3.11, 3.12 or 3.13" % sys.version_info[:2])
+    sys.exit("expected Python 3.11, 3.12 or 3.13, got %s. %s" % (version, sys.argv[-1]))
 try:
     import ensurepip, venv
 except ImportError:
-    sys.exit("has no venv module (on Debian: apt-get install python3-venv)")
+    sys.exit("expected Python with its venv module, got %s without venv. Install it "
+             "(Debian, Ubuntu: apt-get install python%s-venv)" % (version, version))
 base = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-print("%d.%d.%d %s" % (sys.version_info[:3] + (base,)))' 2>&1
+print("%d.%d.%d %s" % (sys.version_info[:3] + (base,)))' "$another" 2>&1
 }
 
-# Prints the id of a process that runs from the environment, if there is one: its command, or a
-# library that it has loaded, lies in the environment.
+# Print the error of an interpreter from the output of probe, on one line.
+probe_error() {
+    first=$(printf '%s\n' "$1" | sed -n 1p)
+    case $first in
+    expected*) echo "$first" ;;
+    *) echo "expected a Python interpreter that runs, got '$first'. $another" ;;
+    esac
+}
+
+# Print the id of a process whose command, or a library that it has loaded, is in the environment.
 running() {
     "$interpreter" -c '
 import glob, os, sys
@@ -47,33 +62,67 @@ for path in glob.glob("/proc/[0-9]*"):
         break' "$folder"
 }
 
-fail() { say "$*"; exit 2; }
+free_kb() { df -Pk "$1" | awk 'NR == 2 { print $4 }'; }
+free_space() { free_kb "$1" | awk '{ printf "%.1f GB", $1 / 1e6 }'; }
+
+# Run a command and print its output on stderr; keep the output in `output`. Fails as it does.
+attempt() {
+    exec 3>&2
+    output=$({ "$@" 2>&1 || echo "attempt: failed"; } | while IFS= read -r line; do
+        [ "$line" = "attempt: failed" ] || printf '%s\n' "$line" >&3
+        printf '%s\n' "$line"
+    done)
+    exec 3>&-
+    case $output in *"attempt: failed") return 1 ;; esac
+}
+
+# Exit with the error if `output` shows the cause: full disk, other packages, no network.
+fail_with_cause() {
+    # venv does not print that the disk is full.
+    [ "$(free_kb .)" -gt 50000 ] || output="$output No space left on device"
+    case $output in
+    *"No space left on device"* | *"Disk quota exceeded"*)
+        temporary=${TMPDIR:-/tmp}
+        fail "$folder: expected 1 GB of free disk space, got $(free_space .) here and $(free_space "$temporary") in $temporary. Free some or set TMPDIR to a larger folder, $again" ;;
+    *"DO NOT MATCH THE HASHES"*)
+        fail "$1: expected packages with these hashes, got others. Run '$folder/bin/python -m pip cache purge' and check your package mirror, $again" ;;
+    *"connection broken by"* | *ProxyError* | *SSLError* | *ConnectionError* | *TimeoutError*)
+        fail "$folder: expected a connection to the package index, got none. Check the network, or set HTTPS_PROXY to a proxy or PIP_INDEX_URL to a mirror, $again" ;;
+    esac
+}
 
 install() {
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --require-hashes -r "$1" >&2 ||
-        fail "pip could not install $1 into $folder; see its message above. Fix the cause, then run the same command again"
+    attempt "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --only-binary :all: --require-hashes -r "$1" && return
+    fail_with_cause "$1"
+    [ "$(uname -sm)" = "Linux x86_64" ] ||
+        fail "$1: expected a Linux x86_64 machine, got $(uname -sm). Use a Linux x86-64 machine or VM: MXNet 1.9.1 has no other packages"
+    fail "$folder: expected the packages of $1, got the error of pip above. Fix its cause, $again"
 }
 
 if [ -n "${PYTHON:-}" ] && [ "$PYTHON" != python3 ]; then
     folder=.venv-$(basename "$PYTHON")
-    found=$(probe "$PYTHON") || fail "PYTHON=$PYTHON cannot be used: $(printf '%s\n' "$found" | sed -n '1p')"
+    found=$(probe "$PYTHON") || fail "PYTHON=$PYTHON: $(probe_error "$found")"
     interpreter=$PYTHON
 else
     folder=.venv
     interpreter=
+    unusable=
     for candidate in python3 python3.13 python3.12 python3.11; do
         found=$(probe "$candidate") && { interpreter=$candidate; break; }
+        found=$(probe_error "$found")
+        case $found in *"found none"*) got=missing ;; *) got=${found#*got } got=${got%%. *} ;; esac
+        unusable="$unusable${unusable:+, }$candidate: $got"
     done
     [ -n "$interpreter" ] ||
-        fail "no usable Python found: expected python3, python3.13, python3.12 or python3.11 with venv on the PATH (last one tried: $(printf '%s\n' "$found" | sed -n '1p'))"
+        fail "PATH: expected Python 3.11, 3.12 or 3.13 with its venv module, found none ($unusable). Install one (Debian, Ubuntu: apt-get install python3-venv), or run 'PYTHON=/path/to/python3.12 make demo'"
 fi
 # The interpreter itself, not the link to it that an environment on the PATH has.
 interpreter=${found#* }
 
 # MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
 # MXSCALE_EXPORTS=1: the libraries of fab results.export. MXSCALE_DOCS=1: those of make docs.
-# An environment keeps what it has of these.
+# Once installed, an environment keeps these.
 gpu=
 [ -z "${MXSCALE_GPU:-}" ] && [ ! -e "$folder/gpu-stamp" ] || gpu=requirements-gpu.lock
 exports=${MXSCALE_EXPORTS:-$(cat "$folder/exports-stamp" 2>/dev/null)}
@@ -89,30 +138,35 @@ is_current() {
 
 works() { "$folder/bin/python" -m pip --version >/dev/null 2>&1; }
 
-there=$(probe "$folder/bin/python") && usable=1 || usable=
-if [ -n "$usable" ] && [ "$there" = "$found" ]; then
+existing=$(probe "$folder/bin/python") && usable=1 || usable=
+if [ -n "$usable" ] && [ "$existing" = "$found" ]; then
     is_current && { echo "$folder"; exit 0; }
 elif [ -n "$usable" ] || works; then
-    fail "$folder: expected an environment of Python $found, got one of $there. To keep it, put its Python first on the PATH. To replace it, run 'rm -r $folder', then the same command again"
+    [ -n "$usable" ] || existing=$("$folder/bin/python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>&1)
+    fail "$folder: expected an environment of Python $found, got one of Python $existing. To keep it, put its Python first on the PATH; to replace it, run 'rm -r $folder', $again"
 fi
 
-# One at a time: a second process waits here, then finds the work done.
+# One process at a time: a second one waits here, then finds a current environment.
+problem=$({ : >>"$folder.lock"; } 2>&1) ||
+    fail "$PWD/$folder.lock: cannot be written (${problem##*: }). Use a checkout that you can write to, on a disk with 1 GB free, $again"
 exec 9>"$folder.lock"
-flock 9 || exit 2
+flock 9 || fail "$PWD/$folder.lock: cannot be locked. Use a checkout on a file system with locks, $again"
 if works; then
     is_current && { echo "$folder"; exit 0; }
     user=$(running)
     [ -z "$user" ] ||
-        fail "$folder: cannot be updated to the lock files while process $user runs from it. Wait for the process or run 'kill $user', then run the same command again"
-    say "updating $folder to requirements.lock ..."
+        fail "$folder: cannot be updated to the changed lock files: process $user runs from it. Wait for the process or run 'kill $user', $again"
+    log "updating $folder to the changed lock files ..."
 else
-    say "setting up $folder with Python ${found%% *} from requirements.lock (about a minute) ..."
-    "$interpreter" -m venv --clear "$folder" >&2 ||
-        fail "$interpreter could not create a virtual environment (on Debian: apt-get install python3-venv)"
+    log "creating $folder with Python ${found%% *} (1 GB, about a minute) ..."
+    attempt "$interpreter" -m venv --clear "$folder" || {
+        fail_with_cause "$folder"
+        fail "$folder: expected a virtual environment, got the error of '$interpreter -m venv' above. Install venv (Debian, Ubuntu: apt-get install python3-venv), $again"
+    }
 fi
 if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
     rm -f "$folder/lock-stamp"
-    # --no-deps: the lock is complete, and mxnet's own metadata would refuse a NumPy that works.
+    # --no-deps: the lock is complete, and mxnet's own metadata would reject a NumPy that works.
     install requirements.lock
     if [ -n "$gpu" ]; then
         "$folder/bin/python" -m pip uninstall --quiet --yes mxnet >&2
@@ -127,17 +181,17 @@ for name in "libgomp.so.1", "libquadmath.so.0":
     except OSError:
         print(name)')
     [ -z "$missing" ] ||
-        fail "MXNet needs" $missing "which is not installed (on Debian: apt-get install libgomp1 libquadmath0)"
+        fail "this machine: expected the shared libraries of MXNet, got all but" $missing"." "Install them (Debian, Ubuntu: apt-get install libgomp1 libquadmath0), $again"
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
-    say "environment ready: $folder (its commands are in $folder/bin)"
+    log "$folder is ready; its commands are in $folder/bin"
 fi
 if [ "$(cat "$folder/exports-stamp" 2>/dev/null)" != "$wanted_exports" ]; then
-    say "adding requirements-exports.lock to $folder ..."
+    log "adding the libraries of 'fab results.export' to $folder ..."
     install requirements-exports.lock
     printf '%s\n' "$wanted_exports" >"$folder/exports-stamp"
 fi
 if [ "$(cat "$folder/docs-stamp" 2>/dev/null)" != "$wanted_docs" ]; then
-    say "adding requirements-docs.lock to $folder ..."
+    log "adding the libraries of 'make docs' to $folder ..."
     install requirements-docs.lock
     printf '%s\n' "$wanted_docs" >"$folder/docs-stamp"
 fi

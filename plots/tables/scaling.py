@@ -34,6 +34,7 @@ from results.scaling import ScalingRow, knees
 from results.speedup import Baseline, Scaling
 
 _MOST_NAMED = 3
+_COSTS_PAGE = "docs/how-to/cost-and-energy.md"
 Pair = tuple[ScalingRow, Cost]
 HEADER = (
     "network",
@@ -105,7 +106,7 @@ def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
             for why, names in _points_by_reason(found, unit).items()
         ]
     nothing = "; ".join(_nothing(found, costs))
-    return [*lines, *([f"Not available: {nothing}; see docs/cost.md."] if nothing else [])]
+    return [*lines, *([f"Not available: {nothing}; see {_COSTS_PAGE}."] if nothing else [])]
 
 
 def _joules(found: Sequence[Pair]) -> list[str]:
@@ -142,7 +143,7 @@ def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
             more = f", and {len(whys) - 1} more" if len(whys) > 1 else ""
             yield f"images/{unit} ({whys[0]}{more})"
     if not costs.prices and any(cost.images or cost.why for _, cost in measured):
-        yield "images per unit of money (no prices.toml)"
+        yield "images per USD (no prices.toml)"
 
 
 def rate_unit(trial: Trial) -> tuple[str, float]:

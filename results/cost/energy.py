@@ -15,6 +15,13 @@ _OLD = "measured by a version that recorded no energy"
 _ODD = "the recorded energy is damaged"
 _FOREIGN = "not measured by mxscale"
 _REHEARSED = "a simulation does not train"
+# Reasons in records of older versions, and their present words.
+_REWORDED = {
+    "no RAPL there, as on virtual machines": "no RAPL counters; common on VMs",
+    "RAPL may be read by root alone there (permission denied)": (
+        "only root can read the RAPL counters (permission denied)"
+    ),
+}
 Span = Sequence[Mapping[str, Any]]
 
 
@@ -67,7 +74,7 @@ def _watts(span: Span, source: str) -> float | str:
     begin, end = ((count.get("energy") or {}).get(source, _OLD) for count in span)
     for joules in (begin, end):
         if isinstance(joules, str):
-            return joules
+            return _REWORDED.get(joules, joules)
         if not isinstance(joules, int | float) or not math.isfinite(joules):
             return _ODD
     seconds = float(span[1]["at"] - span[0]["at"])

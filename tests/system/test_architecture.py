@@ -309,10 +309,13 @@ def test_an_unusable_python_gets_one_clear_line(tmp_path: Path) -> None:
     )
     done = setup(tmp_path / "a", PYTHON=broken)
     assert done.returncode == 2
-    assert done.stderr == f"PYTHON={broken} cannot be used: shim: command not found\n"
+    assert done.stderr == (
+        f"PYTHON={broken}: expected a Python interpreter that runs, got 'shim: command not found'. "
+        "Choose another, as in 'PYTHON=python3.12 make demo'\n"
+    )
     missing = setup(tmp_path / "b", PYTHON="python3.99")
     assert missing.returncode == 2
-    assert missing.stderr.startswith("PYTHON=python3.99 cannot be used: ")
+    assert missing.stderr.startswith("PYTHON=python3.99: expected a Python interpreter, ")
     assert len(missing.stderr.splitlines()) == 1
 
 
@@ -324,7 +327,7 @@ exec(sys.argv[2])' "$@" """,
     )
     done = setup(tmp_path / "a", PYTHON=old)
     assert done.returncode == 2
-    assert done.stderr.endswith("is Python 3.9; expected 3.11, 3.12 or 3.13\n")
+    assert ": expected Python 3.11, 3.12 or 3.13, got 3.9. Choose another" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

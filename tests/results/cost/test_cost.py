@@ -178,8 +178,8 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
 def test_one_line_says_why_nothing_is_known() -> None:
     rows, found = of(point(), point(devices=2, devices_per_worker=2))
     assert cost_remarks(rows, found) == [
-        f"Not available: images/J ({VIRTUAL}); images per unit of money (no prices.toml); "
-        "see docs/cost.md."
+        f"Not available: images/J ({VIRTUAL}); images per USD (no prices.toml); "
+        "see docs/how-to/cost-and-energy.md."
     ]
     assert cost_remarks(rows, NO_COSTS) == []
 
