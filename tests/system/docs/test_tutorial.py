@@ -36,7 +36,7 @@ def collection(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("heading", ["With these tools", "With upstream's commands"])
+@pytest.mark.parametrize("heading", ["With mxscale's tools", "With upstream's commands"])
 def test_the_commands_lead_from_the_tar_to_train_and_val(tmp_path: Path, heading: str) -> None:
     tar_of_tars(tmp_path / "fall11_whole.tar", collection(tmp_path / "made"))
     script = blocks(heading).replace("500", "50")
