@@ -59,5 +59,5 @@ def test_the_commands_lead_from_the_tar_to_train_and_val(tmp_path: Path, heading
     for rec in [*shards["train"], *shards["val"]]:
         for _, payload in records(rec):
             assert min(check(unpack(payload, str(rec)).image)) == (
-                90 if "these" in heading else 480
+                90 if "mxscale" in heading else 480
             )
