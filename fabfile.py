@@ -58,7 +58,13 @@ def demo(c):  # type: ignore[no-untyped-def]
     echo(f"Open {page.relative_to(ROOT)} in a browser.")
 
 
-def _group(name: str, *modules: ModuleType) -> Collection:
+def _titled(title: str, group: Collection) -> Collection:
+    """Give a group its heading in `fab --list`."""
+    group.__doc__ = title
+    return group
+
+
+def _group(name: str, title: str, *modules: ModuleType) -> Collection:
     """Collect a group's tasks by the prefix of their functions: report_show is show."""
     found = [
         (function.removeprefix(f"{name}_"), one)
@@ -66,18 +72,21 @@ def _group(name: str, *modules: ModuleType) -> Collection:
         for function, one in vars(module).items()
         if isinstance(one, Task) and function.startswith(f"{name}_")
     ]
-    return Collection(name, **dict(found))
+    return _titled(title, Collection(name, **dict(found)))
 
 
-_bench = _group("bench", bench, ab, bandwidth)
+_bench = _group("bench", "Benchmarks", bench, ab, bandwidth)
 _bench.default = "sweep"
 namespace = Collection(
-    Collection("data", **{name: data.task_of(load(name)) for name in NAMES}),
+    _titled(
+        "Image data",
+        Collection("data", **{name: data.task_of(load(name)) for name in NAMES}),
+    ),
     _bench,
-    _group("hosts", hosts),
-    _group("practice", practice),
-    _group("report", report, compare),
-    _group("results", results),
+    _group("hosts", "Hosts of a cluster", hosts),
+    _group("practice", "Local test cluster", practice),
+    _group("report", "Reports and comparisons", report, compare),
+    _group("results", "Runs", results),
     smoke,
     demo,
 )

@@ -7,6 +7,7 @@ memory. On CPU a worker may use 85 % of its share of the free memory (by the ker
 and its own limits (ulimit -v, -d) less a tenth of the images' memory.
 """
 
+import argparse
 import ctypes
 import os
 import resource
@@ -23,7 +24,9 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 if not __package__:
     print(
-        "bench/auto_batch.py: run `python -m bench.auto_batch ...` in the checkout", file=sys.stderr
+        "error: bench/auto_batch.py: cannot run as a script. "
+        "Run 'python -m bench.auto_batch ...' in the checkout",
+        file=sys.stderr,
     )
     raise SystemExit(2)
 
@@ -451,20 +454,26 @@ def sized(options: Options, argv: Sequence[str]) -> Sequence[str]:
     return [*_without_batch(argv), f"--batch-size={worker}"]
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of `python -m bench.auto_batch`'s own options."""
+    made = empty(
+        "auto_batch",
+        "Find the largest batch per device. Also takes the options of bench.train_imagenet, such "
+        "as --network NAME.",
+    )
+    text = "Number of workers that share the machine's memory"
+    made.add_argument("--workers", type=int, default=1, metavar="N", help=text)
+    return made
+
+
 def main() -> None:
     """Print the largest batch per device.
 
     Exit 2 if none fits or the options are wrong.
     """
-    taker = empty(
-        "auto_batch",
-        "Find the largest batch per device. Takes the options of bench.train_imagenet too.",
-    )
-    text = "Number of workers that share the machine's memory"
-    taker.add_argument("--workers", type=int, default=1, metavar="N", help=text)
     install_filter()
     try:
-        typed, argv = taker.parse_known_args(sys.argv[1:])
+        typed, argv = parser().parse_known_args(sys.argv[1:])
         data = () if any(word.startswith("--data-train") for word in argv) else ("--benchmark=1",)
         options = parse([*argv, *data, "--windows=1"])
         device = found(options, argv, typed.workers)

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 
 if not __package__:
     print(
-        "bench/fine_tune.py: run `python -m bench.fine_tune ...` in the checkout", file=sys.stderr
+        "error: bench/fine_tune.py: cannot run as a script. "
+        "Run 'python -m bench.fine_tune ...' in the checkout",
+        file=sys.stderr,
     )
     raise SystemExit(2)
 
@@ -31,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     add_all(made)
     made.set_defaults(**_DEFAULTS, image_shape="3,224,224")
     add = made.add_argument_group("Fine-tuning").add_argument
-    text = "Checkpoint to start from: PREFIX-symbol.json, PREFIX-N.params; required"
+    text = "Checkpoint to start from: PREFIX-symbol.json, PREFIX-N.params [required]"
     add("--pretrained-model", default="", metavar="PREFIX", help=text)
     text = "Last layer to keep [the input of the last fully connected layer]"
     add("--layer-before-fullc", default="", metavar="LAYER", help=text)

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 if not __package__:
-    print("bench/libraries.py: run `python -m bench.libraries` in the checkout", file=sys.stderr)
+    print(
+        "error: bench/libraries.py: cannot run as a script. "
+        "Run 'python -m bench.libraries' in the checkout",
+        file=sys.stderr,
+    )
     raise SystemExit(2)
 
 from bench.environment import installed_version
 from bench.training.mxnet_shim import mx
+from im2rec_tools.options import ProgramParser
 
 _PACKAGES = ("numpy", "simplejpeg")
 # The parts of OpenCV's build information that affect decoding throughput.
@@ -66,5 +71,15 @@ def cuda_runtime() -> str:
     return f"{number.value // 1000}.{number.value % 1000 // 10}" if number.value else ""
 
 
+def parser() -> ProgramParser:
+    """Return the parser of `python -m bench.libraries`."""
+    return ProgramParser(
+        prog="python -m bench.libraries",
+        usage="%(prog)s",
+        description="Print versions and builds of MXNet and its libraries as a line of JSON.",
+    )
+
+
 if __name__ == "__main__":
+    parser().parse_args()
     print(json.dumps(facts()))

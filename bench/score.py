@@ -8,7 +8,11 @@ import sys
 from collections.abc import Sequence
 
 if not __package__:
-    print("bench/score.py: run `python -m bench.score ...` in the checkout", file=sys.stderr)
+    print(
+        "error: bench/score.py: cannot run as a script. "
+        "Run 'python -m bench.score ...' in the checkout",
+        file=sys.stderr,
+    )
     raise SystemExit(2)
 
 from bench.errors import SpecError, error_line, is_whole, quoted
@@ -23,18 +27,13 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of `python -m bench.score`."""
     made = empty("score", "Score a checkpoint on a set of images.")
     add = made.add_argument
-    add(
-        "--model",
-        required=True,
-        metavar="PREFIX",
-        help="Prefix of the checkpoint's files; required",
-    )
+    add("--model", required=True, metavar="PREFIX", help="Prefix of the checkpoint's files")
     add("--load-epoch", type=int, default=0, metavar="N", help="Epoch of the checkpoint")
-    add("--data-val", required=True, metavar="PATH", help=f"Shards: {DATA}; required")
+    add("--data-val", required=True, metavar="PATH", help=f"Shards: {DATA}")
     text = "Metrics: acc, top_k_accuracy_K, ce, nll-loss"
     add("--metrics", default="acc,top_k_accuracy_5", metavar="LIST", help=text)
     add("--batch-size", type=int, default=32, metavar="N", help="Images per batch")
-    add("--gpus", default="", metavar="N", help="Number of the GPU [CPU]")
+    add("--gpus", default="", metavar="N", help="Index of the GPU [CPU]")
     text = "Channels, height and width"
     add("--image-shape", default="3,224,224", metavar="C,H,W", help=text)
     text = "Mean subtracted from each channel, as in training"

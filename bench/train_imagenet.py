@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 if not __package__:
     print(
-        "bench/train_imagenet.py: run `python -m bench.train_imagenet ...` in the checkout",
+        "error: bench/train_imagenet.py: cannot run as a script. "
+        "Run 'python -m bench.train_imagenet ...' in the checkout",
         file=sys.stderr,
     )
     raise SystemExit(2)

@@ -18,5 +18,8 @@ def _moved_command() -> str:
 
 
 if _name := _moved_command():
-    print(f"moved: run `python -m im2rec_tools {_name} ...`", file=sys.stderr)
+    print(
+        f"error: im2rec_tools.{_name}: moved. Run 'python -m im2rec_tools {_name} ...'",
+        file=sys.stderr,
+    )
     raise SystemExit(2)

@@ -4,7 +4,11 @@ import sys
 from collections.abc import Sequence
 
 if not __package__:
-    print("run `python -m im2rec_tools NAME ...` in this checkout", file=sys.stderr)
+    print(
+        "error: im2rec_tools/__main__.py: cannot run as a script. Run 'python -m im2rec_tools "
+        "NAME ...' in the checkout",
+        file=sys.stderr,
+    )
     raise SystemExit(2)
 
 from im2rec_tools.cli import load, run_command
@@ -17,8 +21,14 @@ def main(argv: Sequence[str]) -> int:
     """Run the command named by the first argument; return its exit code."""
     name = argv[0] if argv else "--help"
     if name in {"-h", "--help"}:
-        echo("usage: python -m im2rec_tools NAME ... (NAME --help lists its options)")
-        echo(*(f"  {known:<14} {load(known).help}" for known in NAMES))
+        echo(
+            "usage: python -m im2rec_tools NAME ...",
+            "",
+            "Run a data command. Print its arguments and options with NAME --help.",
+            "",
+            "Commands:",
+            *(f"  {known:<14} {load(known).help}" for known in NAMES),
+        )
         return 0
     name = name.replace("_", "-")
     if name not in NAMES:

@@ -14,7 +14,7 @@ from typing import Any
 
 from im2rec_tools.commands import NAMES
 from im2rec_tools.errors import DataError, error_line, quoted
-from im2rec_tools.options import OptionHelp
+from im2rec_tools.options import OptionHelp, ProgramParser
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
@@ -77,11 +77,13 @@ class Command:
     """A data command: name, summary, options, and the function that makes its plan.
 
     details  further sentences of its help, after the summary
+    example  arguments and options of a typical command
     """
 
     name: str
     help: str
     details: str = ""
+    example: str = ""
     options: tuple[Option, ...]
     plan: Callable[..., Plan]
 
@@ -134,22 +136,25 @@ def run_command(command: Command, argv: Sequence[str]) -> int:
 
     The exit code is 0, 2 for bad input, or 128 + n for signal n.
     """
-    given = vars(_parser(command).parse_args(argv))
+    given = vars(parser(command).parse_args(argv))
     return run_program(lambda: run_plan(lambda: command.planned(given), dry_run=given["dry_run"]))
 
 
-def _parser(command: Command) -> argparse.ArgumentParser:
+def parser(command: Command) -> argparse.ArgumentParser:
+    """Return the parser of `python -m im2rec_tools NAME`."""
     by_place = [option.metavar for option in command.options if option.default is None]
-    parser = argparse.ArgumentParser(
-        prog=f"python -m im2rec_tools {command.name}",
+    program = f"python -m im2rec_tools {command.name}"
+    made = ProgramParser(
+        prog=program,
         usage=" ".join(["%(prog)s", *by_place, "[options]"]),
         description=command.description,
-        allow_abbrev=False,
+        epilog=f"Example: {program} {command.example}" if command.example else None,
+        formatter_class=argparse.HelpFormatter,  # the declarations describe the defaults
     )
-    groups: dict[str, Any] = {"": parser}
+    groups: dict[str, Any] = {"": made}
     for option in command.options:
         if option.group not in groups:
-            groups[option.group] = parser.add_argument_group(option.group)
+            groups[option.group] = made.add_argument_group(option.group)
         add = groups[option.group].add_argument
         text = option.help.described(option.default).replace("%", "%%")
         if option.default is None:
@@ -158,8 +163,8 @@ def _parser(command: Command) -> argparse.ArgumentParser:
             add(f"--{option.name}", action="store_true", help=text)
         else:
             add(f"--{option.name}", default=option.default, metavar=option.metavar, help=text)
-    parser.add_argument("--dry-run", action="store_true", help=DRY_RUN.text)
-    return parser
+    made.add_argument("--dry-run", action="store_true", help=DRY_RUN.described(False))
+    return made
 
 
 def run_program(work: Callable[[], None]) -> int:

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 if not __package__:
-    print("run `python -m im2rec_tools.im2rec ...` in this checkout", file=sys.stderr)
+    print(
+        "error: im2rec_tools/im2rec.py: cannot run as a script. "
+        "Run 'python -m im2rec_tools.im2rec ...' in the checkout",
+        file=sys.stderr,
+    )
     raise SystemExit(2)
 
 from im2rec_tools.cli import DRY_RUN, percentage, run_plan, run_program
@@ -22,7 +26,7 @@ from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.tree import walk
-from im2rec_tools.options import DefaultsFormatter
+from im2rec_tools.options import ProgramParser
 from im2rec_tools.packing.packer import PackJob
 from im2rec_tools.progress import Plan, Update
 from im2rec_tools.terminal import echo
@@ -53,15 +57,16 @@ def without_switch_values(argv: Sequence[str]) -> list[str]:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of im2rec.py's options, as in MXNet 1.9.1 and its tutorial."""
-    parser = argparse.ArgumentParser(
+    parser = ProgramParser(
         prog="python -m im2rec_tools.im2rec",
-        formatter_class=DefaultsFormatter,
+        usage="%(prog)s PREFIX ROOT [options]",
+        allow_abbrev=True,  # as upstream
         description="List images, or pack listed images into RecordIO shards.",
     )
     parser.add_argument("prefix", metavar="PREFIX", help="Prefix of the .lst and .rec files")
     parser.add_argument("root", metavar="ROOT", help="Folder of the images")
-    add = parser.add_argument_group("lists").add_argument
-    add("--list", action="store_true", help="Make lists and do not pack")
+    add = parser.add_argument_group("Lists").add_argument
+    add("--list", action="store_true", help="Make lists instead of packing")
     add(
         "--exts",
         nargs="+",
@@ -76,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     add("--recursive", action="store_true", help=text)
     text = "List the images in order of their names"
     add("--no-shuffle", dest="shuffle", action="store_false", help=text)
-    add = parser.add_argument_group("shards").add_argument
+    add = parser.add_argument_group("Shards").add_argument
     add("--pass-through", action="store_true", help="Store the images' bytes unchanged")
     text = "Resize the short edge to this length; 0 keeps the size [%(default)s px]"
     add("--resize", type=int, default=0, metavar="PIXELS", help=text)
@@ -84,11 +89,11 @@ def parser() -> argparse.ArgumentParser:
     text = "JPEG quality, 0 to 100, or PNG compression level, 0 to 9"
     add("--quality", type=int, default=95, metavar="N", help=text)
     add("--num-thread", type=int, default=1, metavar="N", help="Number of processes")
-    text = "1 stores color, 0 grayscale, -1 the image's own"
+    text = "Colors to store: 1 (color), 0 (grayscale) or -1 (as in the image)"
     add("--color", type=int, default=1, choices=[-1, 0, 1], help=text)
     add("--encoding", default=".jpg", choices=[".jpg", ".png"], help="Image format")
     add("--pack-label", action="store_true", help="Store several labels per image")
-    add = parser.add_argument_group("options that upstream does not have").add_argument
+    add = parser.add_argument_group("Options that upstream does not have").add_argument
     text = "Fail if more than this share of the images is bad [%(default)s %%]"
     add("--max-bad", default="0.1", metavar="PERCENT", help=text)
     add("--dry-run", action="store_true", help=DRY_RUN.text)

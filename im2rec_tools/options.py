@@ -2,6 +2,11 @@
 
 import argparse
 from dataclasses import dataclass
+from typing import Any
+
+# Defaults of an option that a program cannot do without, and of a flag.
+REQUIRED = "required"
+_OFF = "off"
 
 
 @dataclass(frozen=True)
@@ -11,7 +16,7 @@ class OptionHelp:
     metavar  placeholder of the value; empty for a flag
     text     the phrase that follows it
     unit     unit of the default: 's'
-    empty    meaning of an empty default: 'the newest run'; empty if there is no default
+    empty    meaning of an empty default: 'the newest run', 'none', 'required'
     group    heading above the option
     """
 
@@ -23,6 +28,8 @@ class OptionHelp:
 
     def described(self, default: object) -> str:
         """Return the text, followed by the default and its unit in brackets."""
+        if default is False and not self.metavar:
+            return f"{self.text} [{_OFF}]"
         shown = default_text(default, self.unit) or self.empty
         return f"{self.text} [{shown}]" if shown else self.text
 
@@ -36,7 +43,7 @@ def default_text(default: object, unit: str = "") -> str:
 
 
 class DefaultsFormatter(argparse.HelpFormatter):
-    """Formatter that appends the default in brackets to each option's help.
+    """Formatter that appends each option's default in brackets; '[off]' for a flag.
 
     Brackets at the end of a help text are kept if they contain %(default)s, or if the default is
     empty: then they explain an empty default.
@@ -46,6 +53,23 @@ class DefaultsFormatter(argparse.HelpFormatter):
         text = action.help
         if not text or not action.option_strings or "%(default)s" in text:
             return text
+        if action.required:
+            return f"{text} [{REQUIRED}]"
+        if action.nargs == 0 and action.default != argparse.SUPPRESS:
+            return f"{text} [{_OFF}]"
         shown = default_text(None if action.default == argparse.SUPPRESS else action.default)
         plain = text.rpartition(" [")[0] if text.endswith("]") else text
         return f"{plain} [{shown.replace('%', '%%')}]" if shown else text
+
+
+class ProgramParser(argparse.ArgumentParser):
+    """Parser whose help has the same form as the tasks'."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            # An abbreviation would change its meaning with the next option.
+            **{"formatter_class": DefaultsFormatter, "allow_abbrev": False, **settings},
+            add_help=False,
+        )
+        self._positionals.title, self._optionals.title = "Arguments", "Options"
+        self.add_argument("-h", "--help", action="help", help="Print this help and exit")

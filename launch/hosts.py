@@ -59,11 +59,15 @@ class HostOptions:
     """
 
     hostfile: str = _option("FILE", "Hosts file, one host per line; see hosts.example", _FOUND)
-    hosts: str = _option("LIST", "Hosts without a file: 'HOST:DEVICES,HOST:DEVICES'")
+    hosts: str = _option("LIST", "Hosts without a file: 'HOST:DEVICES,HOST:DEVICES'", "none")
     hosts_format: str = _option(
-        "FORMAT", "Meaning of N in 'HOST:N': dmlc (SSH port), mpich (devices)"
+        "FORMAT",
+        "Meaning of N in 'HOST:N': dmlc (SSH port), mpich (devices)",
+        "required if ambiguous",
     )
-    devices_per_node: str = _option("N", "Training devices of each host; overrides the hosts file")
+    devices_per_node: str = _option(
+        "N", "Training devices of each host; overrides the hosts file", "by the hosts file"
+    )
     interface: str = _option(
         "NAME",
         "Network interface that jobs use on the hosts, such as ib0",

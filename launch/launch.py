@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if not __package__:
-    print("run `python -m launch.launch ...` in this checkout", file=sys.stderr)
+    print(
+        "error: launch/launch.py: cannot run as a script. "
+        "Run 'python -m launch.launch ...' in the checkout",
+        file=sys.stderr,
+    )
     raise SystemExit(2)
 
 from bench.errors import error_line, is_whole, quoted
 from bench.settings.secrets import MASK, is_secret, masked_text
 from im2rec_tools.cli import exit_code, interruptible
+from im2rec_tools.options import ProgramParser
 from im2rec_tools.terminal import echo, install_filter, printable
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
@@ -33,9 +38,14 @@ from launch.transport.client import Message, map_hosts
 
 _JOB, _HOSTS = "Job", "Hosts"
 _OPTIONS = (
-    (_JOB, "-n --num-workers", "N", "Number of workers in the job; required"),
+    (_JOB, "-n --num-workers", "N", "Number of workers in the job [required]"),
     (_JOB, "-s --num-servers", "N", "Number of servers in the job [number of workers]"),
-    (_JOB, "--launcher", "HOW", "ssh, or local for this machine only [ssh]"),
+    (
+        _JOB,
+        "--launcher",
+        "HOW",
+        "Where processes start: ssh (on the hosts) or local (on this machine) [ssh]",
+    ),
     (_JOB, "--port", "PORT", "Port of the scheduler on the first host [a free port]"),
     (
         _HOSTS,
@@ -43,10 +53,20 @@ _OPTIONS = (
         "FILE",
         "Hosts file, one host per line [$DEEPLEARNING_WORKERS_PATH, else Slurm's hosts]",
     ),
-    (_HOSTS, "--hosts-format", "FORMAT", "Meaning of N in 'HOST:N': dmlc (port), mpich (devices)"),
-    (_HOSTS, "--sync-dst-dir", "DIR", "Copy the current folder to DIR on each host; run there"),
+    (
+        _HOSTS,
+        "--hosts-format",
+        "FORMAT",
+        "Meaning of N in 'HOST:N': dmlc (SSH port), mpich (devices) [required if ambiguous]",
+    ),
+    (
+        _HOSTS,
+        "--sync-dst-dir",
+        "DIR",
+        "Copy the current folder to DIR on each host and run the command there [not copied]",
+    ),
     (_HOSTS, "--ssh-config", "FILE", "SSH client configuration [~/.ssh/config]"),
-    (_HOSTS, "--interface", "NAME", "Network interface for the job [the interface SSH uses]"),
+    (_HOSTS, "--interface", "NAME", "Network interface for the job [the interface that SSH uses]"),
 )
 _VARIABLES = {"-x --env": "all", "--env-worker": "workers", "--env-server": "servers"}
 _REPEATABLE = {flag for flags in _VARIABLES for flag in flags.split()}
@@ -91,7 +111,7 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
     """
     own, command = _split(words)
     try:
-        given, unknown = _parser().parse_known_args(own)
+        given, unknown = parser().parse_known_args(own)
     except argparse.ArgumentError as error:
         raise LaunchError(
             error_line(error.argument_name, problem=error.message, fix="See --help")
@@ -151,27 +171,29 @@ def _flag(word: str) -> tuple[str, bool]:
     return word[:2], len(word) > 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of `python -m launch.launch`'s own options."""
+    made = ProgramParser(
         prog="python -m launch.launch",
         usage="%(prog)s -n N [-s N] [-H FILE | --launcher local] [options] [--] COMMAND ...",
         description="Start a script that reads DMLC_* as scheduler, servers and workers, on hosts "
-        "over SSH or on this machine. End all processes when one fails.",
-        allow_abbrev=False,
+        "over SSH or on this machine. If one process fails, end all others. Exits with the code of "
+        "the first process that failed, or 1 if a host is lost.",
         exit_on_error=False,
     )
-    groups = {name: parser.add_argument_group(name) for name in (_JOB, _HOSTS)}
+    groups = {name: made.add_argument_group(name) for name in (_JOB, _HOSTS)}
     for group, flags, metavar, text in _OPTIONS:
         groups[group].add_argument(*flags.split(), metavar=metavar, help=text)
-    add = parser.add_argument_group("Environment").add_argument
+    add = made.add_argument_group("Environment").add_argument
     for flags, role in _VARIABLES.items():
         whose = "every process" if role == "all" else f"the {role}"
-        text = f"Set a variable of {whose}; NAME alone passes its value here (repeatable)"
+        text = f"Set a variable of {whose}; NAME alone passes its value on this machine"
+        text += " [none] (repeatable)"
         add(*flags.split(), action="append", default=[], metavar="NAME=VALUE", help=text, dest=role)
     text = "Accept the keys of hosts that are not in known_hosts yet"
     groups[_HOSTS].add_argument("--accept-new", action="store_true", help=text)
-    parser.add_argument("--p3", action="store_true", help=argparse.SUPPRESS)
-    return parser
+    made.add_argument("--p3", action="store_true", help=argparse.SUPPRESS)
+    return made
 
 
 def _refuse(given: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError, error_line, parse_int, quoted
 from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
-from im2rec_tools.options import OptionHelp
+from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import ENGINE, sweep_for_hosts
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
@@ -24,14 +24,19 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
 @hosts_task(
     {
         "a": OptionHelp("A", "Settings of A: 'FIELD=VALUE env.NAME=VALUE ...'; '' changes none"),
-        "b": OptionHelp("B", "Settings of B, likewise"),
-        "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a .toml file; required"),
-        "point": OptionHelp("WORDS", "Words of the name of the point to measure: 'alexnet x1'"),
+        "b": OptionHelp("B", "Settings of B, in the same form"),
+        "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a .toml file", empty=REQUIRED),
+        "point": OptionHelp(
+            "WORDS",
+            "Words of the point's name, such as 'alexnet x1'",
+            empty="the sweep's only point",
+        ),
         "blocks": OptionHelp("N", "Number of blocks A B B A; each of the four is a fresh job"),
         "windows": OptionHelp("N", "Measured windows per job", empty="the sweep's"),
         "engine": ENGINE,
         "run": replace(RUN, empty="a name made from the two settings"),
-    }
+    },
+    example="'' dtype=bfloat16 --sweep smoke --point 'local x1'",
 )
 def bench_ab(  # type: ignore[no-untyped-def]
     c,
@@ -47,8 +52,9 @@ def bench_ab(  # type: ignore[no-untyped-def]
 ):
     """Compare two settings of one point (A/B test).
 
-    Runs both in turn, each time in fresh jobs, and reports how much faster B is than A with a
-    95 % CI and the minimum detectable effect.
+    Runs both in turn, each time in fresh jobs. Reports by how many per cent B is faster than A,
+    with a 95 % CI, and the minimum detectable effect. Exits with 3 if a host fails its checks, 5
+    if a job has no result.
     """
     from launch.setup import job_setup, listed_hosts
 

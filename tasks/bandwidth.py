@@ -23,7 +23,7 @@ from tasks.report import RUN, UNSTEADY, new_folder, run_folder, timestamped_name
         "kvstore": OptionHelp("NAME", "A kvstore with servers"),
         "workers": OptionHelp("N", "Worker processes on this machine; hosts run one each"),
         "windows": OptionHelp("N", "Maximum number of measured windows"),
-        "repeats": OptionHelp("N", "Fresh jobs"),
+        "repeats": OptionHelp("N", "Number of repeats, each a fresh job"),
         "run": replace(RUN, empty="bandwidth-DATE-TIME"),
     }
 )
@@ -39,8 +39,8 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 ):
     """Measure the kvstore's bandwidth against raw TCP.
 
-    Workers push and pull a network's arrays and compute nothing. Reports MB/s and the share of
-    what one raw TCP connection moves.
+    Workers push and pull a network's arrays and compute nothing. Reports MB/s, also as a share of
+    the bandwidth of one raw TCP connection.
     """
     from launch.preflight.check import tcp_bandwidth
     from launch.setup import job_setup, listed_hosts

@@ -67,6 +67,7 @@ _PLAN_OPTIONS = {
         "NAME[=VALUE]",
         "Set an environment variable of every process; NAME alone passes its value on this "
         "machine, which is not recorded",
+        empty="none",
         group=_RUN_GROUP,
     ),
 }
@@ -120,6 +121,7 @@ def measure(
         "port": OptionHelp("PORT", "Port of the scheduler", group=_RUN_GROUP),
     },
     iterable=["x"],
+    example="smoke --hostfile hosts",
 )
 def bench_plan(  # type: ignore[no-untyped-def]
     c,
@@ -162,9 +164,11 @@ def bench_plan(  # type: ignore[no-untyped-def]
             "",
             "Run points in file order instead of randomizing the order within each repeat",
         ),
-        "repeats": OptionHelp("N", "Fresh jobs per point", empty="the sweep's"),
+        "repeats": OptionHelp("N", "Repeats of each point, each a fresh job", empty="the sweep's"),
         "auto_batch": OptionHelp(
-            "N", "Use the largest batch per device that fits each network, at most N if given"
+            "N",
+            "Use the largest batch per device that fits each network, at most N if given",
+            empty="off",
         ),
         "run": replace(RUN, empty="the sweep's name", group="Results"),
         "speedup_baseline": replace(SPEEDUP_BASELINE, group="Results"),
@@ -203,11 +207,13 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "fault": OptionHelp(
             "FAULT",
             "Inject a fault: POINT:ROLE[-INDEX]:KIND[@WINDOW]; kinds: " + ", ".join(KINDS),
+            empty="none",
             group="Simulation",
         ),
     },
     iterable=["fault", "x"],
     optional=["auto_batch"],
+    example="mine.toml --repeats 3 --run monday",
 )
 def bench_sweep(  # type: ignore[no-untyped-def]
     c,
@@ -236,7 +242,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     """Run a sweep's remaining points and build the report.
 
     Runs on this machine, or on a cluster if hosts are given. Finished points are not rerun.
-    Exits with 5 if a point has no result, with 6 if a point reached no steady state.
+    Exits with 3 if a host fails its checks, 5 if a point has no result, 6 if a point reached no
+    steady state.
     """
     from launch.auto_batch import check_fitting, fitting
     from launch.setup import job_setup, listed_hosts
@@ -351,11 +358,14 @@ def sweep_for_hosts(
         ),
         "image_shape": OptionHelp("SHAPE", "Channels, height and width"),
         "windows": OptionHelp("N", "Measured windows"),
-        "cold": OptionHelp("", "Read from the disk: drop the files from memory before each epoch"),
+        "cold": OptionHelp("", "Read from the disk; drop the files from memory before each epoch"),
         "options": OptionHelp(
-            "OPTIONS", "Further options of training: '--random-crop=1 --random-mirror=1'"
+            "OPTIONS",
+            "Further options of training: '--random-crop=1 --random-mirror=1'",
+            empty="none",
         ),
-    }
+    },
+    example="data/sample_rec/train --nthreads 1,2,4",
 )
 @command
 def bench_io(  # type: ignore[no-untyped-def]
@@ -363,7 +373,8 @@ def bench_io(  # type: ignore[no-untyped-def]
 ):
     """Benchmark the input pipeline without training.
 
-    Reports images/s for each number of decoding threads.
+    Reports images/s for each number of decoding threads. Exits with 5 if a point has no result,
+    6 if a point reached no steady state.
     """
     fields = {
         "mode": "test-io",

@@ -27,7 +27,7 @@ from im2rec_tools.terminal import echo, error_lines, install_filter, printable, 
 from launch.hosts import ROOT, HostOptions
 from launch.remote.errors import LaunchError, PreflightError, StoppedError
 from results.errors import StoreError
-from tasks.help import DeclaredTask, help_lines
+from tasks.help import DeclaredTask, core_lines, help_lines, list_lines
 
 _HELP = {"-h", "--help"}
 _DRY = {"-R", "--dry"}
@@ -70,10 +70,24 @@ class Program(Fab):
         with _usage_errors():
             super().parse_cleanup()
 
+    def print_help(self) -> None:
+        """Print the help of fab itself."""
+        echo(*core_lines(sorted(self.collection.collections), _columns()))
+
     def print_task_help(self, name: str) -> None:
         """Print the help of a task."""
-        width = min(_MOST_COLUMNS, pty_size()[0])
-        echo(*help_lines(name, self.collection[name], width))
+        echo(*help_lines(name, self.collection[name], _columns()))
+
+    def list_flat(self) -> None:
+        """List the tasks by group."""
+        if self.list_depth:
+            super().list_flat()
+        else:
+            echo(*list_lines(self.collection, self.list_root or "", _columns()))
+
+
+def _columns() -> int:
+    return min(_MOST_COLUMNS, pty_size()[0])
 
 
 @contextmanager

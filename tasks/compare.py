@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, error_line, parse_float, quoted
-from im2rec_tools.options import OptionHelp
+from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from results.run_folder import RECORDS
@@ -29,17 +29,19 @@ REGRESSED = 4
         "a": OptionHelp(
             "A", "The earlier run: name or path, baseline (or baseline:NAME), or published table"
         ),
-        "b": OptionHelp("B", "The later run, likewise"),
+        "b": OptionHelp("B", "The later run, in the same form"),
         "across": OptionHelp(
             "", "Compare runs whose conditions differ, each point with its most similar one"
         ),
         "fail_on": OptionHelp(
             "PERCENT",
             "Exit with 4 if a point is slower by this much or has no result in B, such as 3%",
+            empty="never",
         ),
-        "csv": OptionHelp("FILE", "Write the comparison to this CSV file"),
-        "markdown": OptionHelp("FILE", "Write the comparison to this Markdown file"),
-    }
+        "csv": OptionHelp("FILE", "Write the comparison to this CSV file", empty="none"),
+        "markdown": OptionHelp("FILE", "Write the comparison to this Markdown file", empty="none"),
+    },
+    example="main candidate --fail-on 3%",
 )
 @command
 def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # type: ignore[no-untyped-def]
@@ -105,6 +107,7 @@ def check_regressions(found: Comparison, share: float, asked: str) -> None:
         "run": RUN,
         "remove": OptionHelp("", "Remove the baseline"),
     },
+    example="main --run monday",
 )
 @command
 def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
@@ -141,12 +144,12 @@ def report_baselines(c):  # type: ignore[no-untyped-def]
 @task(
     {
         "point": OptionHelp(
-            "WORDS", "Words of one point's name: 'resnet-152 dist_sync x2'; required"
+            "WORDS", "Words of one point's name: 'resnet-152 dist_sync x2'", empty=REQUIRED
         ),
         "runs": OptionHelp(
             "LIST", "Runs, baselines and paths, separated by commas", empty="all runs"
         ),
-        "chart": OptionHelp("PATH", "Draw a chart to PATH.svg and PATH.png"),
+        "chart": OptionHelp("PATH", "Draw a chart to PATH.svg and PATH.png", empty="none"),
     }
 )
 @command

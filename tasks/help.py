@@ -1,10 +1,11 @@
-"""Help of tasks: usage, arguments, and options in groups with their defaults."""
+"""Help of tasks and of fab, and the list of tasks."""
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from invoke.collection import Collection
 from invoke.parser.argument import Argument
 from invoke.tasks import Task
 
@@ -19,11 +20,19 @@ class DeclaredTask(Task[Any]):
     """Task with the declarations of its arguments, by name."""
 
     def __init__(
-        self, body: Callable[..., Any], *, options: Mapping[str, OptionHelp], **more: Any
+        self,
+        body: Callable[..., Any],
+        *,
+        options: Mapping[str, OptionHelp],
+        example: str = "",
+        **more: Any,
     ) -> None:
-        """Create the task; raise ValueError unless exactly its arguments are declared."""
+        """Create the task; raise ValueError unless exactly its arguments are declared.
+
+        example  arguments and options of a typical command, printed at the end of its help
+        """
         super().__init__(body, auto_shortflags=False, **more)
-        self.options = dict(options)
+        self.options, self.example = dict(options), example
         names = {parameter_of(argument) for argument in self.get_arguments()}
         if wrong := names ^ set(self.options):
             raise ValueError(f"{self.name}: undeclared or unknown: {', '.join(sorted(wrong))}")
@@ -51,6 +60,57 @@ def help_lines(name: str, task: "Task[Any]", width: int) -> Iterator[str]:
     for heading, rows in sections.items():
         yield from ("", f"{heading}:")
         yield from _columns(rows, min(wide, _MOST_SPEC), width)
+    if example := getattr(task, "example", ""):
+        yield from ("", "Example:", f"{_INDENT}fab {name} {example}")
+
+
+def core_lines(groups: Iterable[str], width: int) -> Iterator[str]:
+    """Return the help of `fab` itself as lines of at most `width` columns."""
+    yield from ("Usage: fab TASK [ARGUMENTS] [options]", "", "Run a task of mxscale.")
+    rows = [
+        ("-l, --list[=GROUP]", f"List the tasks of a group: {', '.join(groups)} [all tasks]"),
+        (
+            "-h, --help[=TASK]",
+            "Print the help of a task; the same as 'fab TASK --help' [this text]",
+        ),
+        ("-R, --dry", "Do a dry run of the task; fail if it has none [off]"),
+        ("-V, --version", "Print the versions of Fabric and its libraries and exit"),
+        (
+            "--print-completion-script SHELL",
+            "Print a completion script for bash, zsh or fish and exit",
+        ),
+    ]
+    yield from ("", "Options:", *_columns(rows, _MOST_SPEC, width), "")
+    yield from textwrap.wrap(
+        "The tasks ignore Fabric's other options. To name hosts, use the options of the task, such "
+        "as --hostfile FILE.",
+        width,
+    )
+    yield from ("", "Example:", f"{_INDENT}fab bench.sweep smoke")
+
+
+def list_lines(tasks: Collection, group: str, width: int) -> Iterator[str]:
+    """Return the tasks of a group, or of all groups (''), one per line."""
+    yield "Run a task with 'fab TASK'. Print its arguments and options with 'fab TASK --help'."
+    found = {"": tasks, **tasks.collections}
+    sections = {
+        name: list(_task_rows(name, one))
+        for name, one in found.items()
+        if group in ("", name) and one.tasks
+    }
+    wide = max(len(name) for rows in sections.values() for name, _ in rows)
+    for name, rows in sections.items():
+        yield from ("", f"{(found[name].__doc__ if name else '') or 'First steps'}:")
+        yield from _columns(rows, wide, width)
+
+
+def _task_rows(group: str, tasks: Collection) -> Iterator[tuple[str, str]]:
+    prefix = f"{group}." if group else ""
+    for name in sorted(tasks.tasks):
+        yield f"{prefix}{name}", (inspect.getdoc(tasks.tasks[name]) or "").partition("\n")[0]
+        also = [f"{prefix}{alias}" for alias in tasks.tasks[name].aliases]
+        also += [group] if tasks.default == name else []
+        yield from ((alias, f"Same as {prefix}{name}.") for alias in also)
 
 
 def option_groups(task: "Task[Any]") -> dict[str, list[str]]:

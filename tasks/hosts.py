@@ -44,13 +44,16 @@ def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]
             "SOURCE", "Folder of .rec files, or one that contains train/ and val/"
         ),
         "into": OptionHelp(
-            "DIR", "Folder on the hosts, relative to the checkout", empty="the same as here"
+            "DIR",
+            "Folder on the hosts, relative to the checkout",
+            empty="its path in this checkout",
         ),
         "shared": OptionHelp("", "Copy nothing; check that all hosts have the same files"),
         "verify": OptionHelp(
-            "", "Compare every byte on the hosts with the files here, and copy differing files"
+            "", "Compare every byte on the hosts with the local files, and copy differing files"
         ),
     },
+    example="data/sample_rec --hostfile hosts",
 )
 def hosts_push_data(  # type: ignore[no-untyped-def]
     c, source, host_options=NO_HOST_OPTIONS, into="", shared=False, verify=False
@@ -114,13 +117,14 @@ def _copy_data(
         "run": replace(RUN, empty="the newest run with logs"),
         "point": OptionHelp(
             "WORDS",
-            "Words of the point's name, such as 'alexnet x32'; of several the last that ran",
+            "Words of the point's name, such as 'alexnet x32'; if several match, the last that ran",
             empty="the last point that ran",
         ),
-        "repeat": OptionHelp("N", "Repeat of the point, from 1", empty="the last that ran"),
+        "repeat": OptionHelp("N", "Repeat of the point, from 1", empty="the last one that ran"),
         "lines": OptionHelp("N", "Lines per log"),
         "process": OptionHelp("PROCESS", "Only this process, such as worker-1", empty="all"),
     },
+    example="--run monday --process worker-1",
 )
 @read_only_command
 def hosts_logs(  # type: ignore[no-untyped-def]
@@ -174,12 +178,15 @@ def hosts_logs(  # type: ignore[no-untyped-def]
         ),
         "gpu": OptionHelp("", "Require that the hosts can train on GPUs"),
         "data": OptionHelp(
-            "PATH", "Shards that the hosts must have, relative to the checkout on the hosts"
+            "PATH",
+            "Shards that the hosts must have, relative to the checkout on the hosts",
+            empty="none",
         ),
         "verify": OptionHelp(
             "", "With --data: read every record and compare it with the packed one"
         ),
-    }
+    },
+    example="--hostfile hosts --bandwidth",
 )
 def hosts_check(
     c: Any,
@@ -190,9 +197,9 @@ def hosts_check(
     data: str = "",
     verify: bool = False,
 ) -> None:
-    """Check hosts side by side; exit with 3 on problems.
+    """Check and compare hosts; exit with 3 on problems.
 
-    Without hosts, checks this machine.
+    Checks software, code, devices, clock and network. Without hosts, checks this machine.
     """
     from json import dumps
 
@@ -235,14 +242,17 @@ def hosts_check(
 @hosts_task(
     {
         "wheelhouse": OptionHelp(
-            "DIR", "Folder of wheels on this machine, for hosts without access to a package index"
+            "DIR",
+            "Folder of wheels on this machine, for hosts without access to a package index",
+            empty="none",
         )
     },
+    example="--hostfile hosts",
 )
 def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> None:
     """Install code and Python environment on every host.
 
-    Installs this checkout and its requirements. Safe to rerun.
+    Installs this checkout and its requirements. Safe to rerun. Exits with 3 if a host fails.
     """
     from launch.install import install
     from launch.setup import reached
@@ -257,7 +267,7 @@ def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> No
 def hosts_stop(c: Any, host_options: HostOptions) -> None:
     """End all mxscale processes on the hosts.
 
-    Without hosts, ends those on this machine.
+    Without hosts, ends those on this machine. Exits with 3 if a host fails.
     """
     from launch.setup import reached
     from launch.stop import stop

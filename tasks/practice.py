@@ -26,7 +26,8 @@ def _folder(text: str) -> Path:
         "slots": OptionHelp("N", "Devices per host in the hosts file"),
         "home": OptionHelp("SIZE", "Size of each host's /home, such as 512m"),
         **_DIR,
-    }
+    },
+    example="--hosts 4 --slots 2",
 )
 @command
 def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-untyped-def]
@@ -61,7 +62,7 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     )
 
 
-def _fault_task(name: str, text: str) -> DeclaredTask:
+def _fault_task(name: str, text: str, *aliases: str) -> DeclaredTask:
     """Make the task that calls the function of this name of launch.practice.cluster."""
 
     def body(c, host, dir=""):  # type: ignore[no-untyped-def]
@@ -70,13 +71,12 @@ def _fault_task(name: str, text: str) -> DeclaredTask:
         getattr(cluster, name)(cluster.load(_folder(dir)), host)
 
     body.__name__, body.__doc__ = f"practice_{name}", text
-    return task({"host": OptionHelp("HOST", "Name of the host, such as node03"), **_DIR})(
-        command(body)
-    )
+    declared = {"host": OptionHelp("HOST", "Name of the host, such as node03"), **_DIR}
+    return task(declared, aliases=aliases)(command(body))
 
 
 practice_cut = _fault_task("cut", "Take a host's network link down; packets are lost.")
-practice_mend = _fault_task("mend", "Bring a host's network link up again.")
+practice_mend = _fault_task("mend", "Bring a host's network link up again.", "restore")
 practice_kill = _fault_task("kill", "Kill a host, as a power failure would.")
 
 

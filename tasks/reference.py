@@ -8,7 +8,6 @@ Writes cli.md, notes.md and sweep-file.md below docs/reference, or into FOLDER.
 import io
 import os
 import re
-import sys
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +17,7 @@ from invoke.collection import Collection
 
 from bench.notes import NoteKind, template
 from bench.settings.reference import PAGE, renewed
+from im2rec_tools.options import ProgramParser
 from launch.hosts import ROOT
 
 _COMMANDS = """# Command line
@@ -93,9 +93,21 @@ def _note_row(kind: NoteKind) -> str:
     return f"| `{kind}` | {sentence} | {kind.headline or '-'} |\n"
 
 
+def parser() -> ProgramParser:
+    """Return the parser of `python -m tasks.reference`."""
+    made = ProgramParser(
+        prog="python -m tasks.reference",
+        usage="%(prog)s [FOLDER]",
+        description="Write cli.md, notes.md and sweep-file.md from the program.",
+    )
+    text = "Folder to write to [docs/reference]"
+    made.add_argument("folder", metavar="FOLDER", nargs="?", default=str(PAGE.parent), help=text)
+    return made
+
+
 def main() -> None:
     """Write the pages."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE.parent
+    folder = Path(parser().parse_args().folder).absolute()
     os.chdir(ROOT)  # where fab finds its tasks
     tasks = import_module("fabfile").namespace
     pages = {

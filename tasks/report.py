@@ -38,7 +38,7 @@ _PRICES = OptionHelp(
     "FILE", "File with the price of an hour of each host", empty="prices.toml if it exists"
 )
 SPEEDUP_BASELINE = OptionHelp(
-    "POINT", "Also report speed-ups against this point of each network: 'KVSTORE xN'"
+    "POINT", "Also report speed-ups against this point of each network: 'KVSTORE xN'", empty="none"
 )
 BASELINES = ROOT / "results" / "baselines"
 _MOST_LINES = 200
@@ -206,12 +206,15 @@ def _print_paths(paths: Sequence[Path]) -> None:
         "run": RUN,
         "prices": _PRICES,
         "over": OptionHelp(
-            "RUN", "Draw this run behind: a run, a baseline, a published table or a path"
+            "RUN",
+            "Also draw this run in the figures: a run, a baseline, a published table or a path",
+            empty="none",
         ),
         "speedup_baseline": SPEEDUP_BASELINE,
         "upstream_csv": OptionHelp("", "Also write upstream's two-column CSV, one per network"),
-        "parquet": OptionHelp("", "Also write results.parquet; install it with 'make exports'"),
-    }
+        "parquet": OptionHelp("", "Also write results.parquet; needs 'make exports'"),
+    },
+    example="--run monday --over baseline:main",
 )
 @command
 def report_build(  # type: ignore[no-untyped-def]
@@ -219,7 +222,8 @@ def report_build(  # type: ignore[no-untyped-def]
 ):
     """Build a run's report; print its table and digest.
 
-    The report has a table, figures and an HTML page.
+    The report has a table, figures and an HTML page. Exits with 5 if a point has no result, 6 if a
+    point reached no steady state.
     """
     baseline = checked_baseline(speedup_baseline)
     folder = run_folder(run)
@@ -240,16 +244,22 @@ def report_build(  # type: ignore[no-untyped-def]
         "prices": _PRICES,
         "speedup_baseline": SPEEDUP_BASELINE,
         "reference": OptionHelp(
-            "NAME", "Print a published table instead of a run; without NAME the tutorial's"
+            "NAME",
+            "Print a published table instead of a run; without NAME the tutorial's",
+            empty="off",
         ),
     },
     optional=["reference"],
+    example="--run monday",
 )
 @read_only_command
 def report_show(  # type: ignore[no-untyped-def]
     c, run="", prices="", speedup_baseline="", reference=""
 ):
-    """Print the table of a run or of a published study."""
+    """Print the table of a run or of a published study.
+
+    Exits with 5 if a point has no result, 6 if a point reached no steady state.
+    """
     baseline = checked_baseline(speedup_baseline)
     if reference:
         if run:
@@ -286,18 +296,24 @@ def _digest(text: str) -> str:
 @task(
     {
         "run": RUN,
-        "digest": OptionHelp("DIGEST", "Digest that 'fab report.build' printed: sha256:..."),
+        "digest": OptionHelp(
+            "DIGEST", "Digest that 'fab report.build' printed: sha256:...", empty="none"
+        ),
         "prices": replace(_PRICES, empty="the prices of the report"),
         "over": OptionHelp(
-            "RUN", "Run that the report was built over", empty="found if it is a published table"
+            "RUN",
+            "Run that was given to 'fab report.build --over'",
+            empty="found if it is a published table",
         ),
-    }
+    },
+    example="--run monday",
 )
 @read_only_command
 def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
     """Verify a run and its report against the raw events.
 
-    Recomputes every cell of the report, and compares the files with the digest if given.
+    Recomputes every cell of the report, and compares the files with the digest if given. Exits with
+    2 if a figure or a file differs.
     """
     from plots.check import verify_report
     from results.store import writing_process

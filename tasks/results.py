@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, error_line, parse_int, quoted
-from im2rec_tools.options import OptionHelp
+from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from results.exports.targets import TARGETS, export, load_exporter, target_names, with_points
@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
 
 _RUN_OR_ZIP = OptionHelp("RUN", "Name below results/runs, or a path to a run's folder or .zip")
 _JOB = "Job"
+# Facts that most logs contain.
+_LOGGED = "as logged"
 _LOG = "Log"
 
 
@@ -32,44 +34,63 @@ _LOG = "Log"
         "file": OptionHelp(
             "FILE", "A log, gzipped or not; a quoted pattern for several of one job: 'worker-*.log'"
         ),
-        "also": OptionHelp("FILE", "Another log of the same job"),
+        "also": OptionHelp("FILE", "Another log of the same job", empty="none"),
         "run": OptionHelp(
-            "RUN", "Run to add the point to: name below results/runs, or a path; required"
+            "RUN",
+            "Run to add the point to: name below results/runs, or a path",
+            empty=REQUIRED,
         ),
-        "description": OptionHelp("TEXT", "Description of the run for its report"),
-        "network": OptionHelp("NAME", "Network, such as resnet-50", group=_JOB),
-        "devices": OptionHelp("N", "Devices of the job", group=_JOB),
+        "description": OptionHelp("TEXT", "Description of the run for its report", empty="none"),
+        "network": OptionHelp("NAME", "Network, such as resnet-50", empty=_LOGGED, group=_JOB),
+        "devices": OptionHelp("N", "Devices of the job", empty=_LOGGED, group=_JOB),
         "hosts": OptionHelp("N", "Hosts of the job", empty="1", group=_JOB),
         "devices_per_host": OptionHelp(
             "N", "Devices of a full host", empty="devices divided by hosts", group=_JOB
         ),
         "workers": OptionHelp(
-            "N", "Processes that each print their own speed", empty="as many as found", group=_JOB
+            "N",
+            "Processes that each print their own throughput",
+            empty="as many as found",
+            group=_JOB,
         ),
-        "batch_per_device": OptionHelp("N", "Images per step and device", group=_JOB),
+        "batch_per_device": OptionHelp(
+            "N", "Images per step and device", empty=_LOGGED, group=_JOB
+        ),
         "kvstore": OptionHelp(
-            "NAME", "Gradient exchange: dist_sync, horovod, nccl, ...", group=_JOB
+            "NAME",
+            "Gradient exchange: dist_sync, horovod, nccl, ...",
+            empty=_LOGGED,
+            group=_JOB,
         ),
-        "dtype": OptionHelp("TYPE", "float32, float16 or bfloat16", group=_JOB),
-        "data": OptionHelp("KIND", "real or synthetic images", group=_JOB),
-        "device": OptionHelp("KIND", "gpu, cpu or other", group=_JOB),
+        "dtype": OptionHelp(
+            "TYPE", "Compute data type: float32, float16 or bfloat16", empty=_LOGGED, group=_JOB
+        ),
+        "data": OptionHelp("KIND", "Images: real or synthetic", empty=_LOGGED, group=_JOB),
+        "device": OptionHelp(
+            "KIND", "Kind of devices: gpu, cpu or other", empty=_LOGGED, group=_JOB
+        ),
         "format": OptionHelp(
             "FORMAT",
-            "auto, mxnet, tf-inception, horovod, tf-cnn, horovod-synthetic or mlperf",
+            "Format of the logs: auto, mxnet, tf-inception, horovod, tf-cnn, horovod-synthetic or "
+            "mlperf",
             group=_LOG,
         ),
         "speeds_of": OptionHelp(
             "SCOPE",
-            "Scope of each printed speed: workers, one-worker, one-device or job",
+            "Scope of each printed throughput: workers, one-worker, one-device or job",
             empty="by the format",
             group=_LOG,
         ),
         "warmup": OptionHelp(
-            "N", "First speeds of each worker to discard", empty="by the format", group=_LOG
+            "N",
+            "Number of first values per worker to discard as warm-up",
+            empty="by the format",
+            group=_LOG,
         ),
     },
     name="import",
     iterable=["also"],
+    example="'worker-*.log' --run theirs --network resnet-50 --devices 8",
 )
 @command
 def results_import(  # type: ignore[no-untyped-def]
@@ -174,7 +195,7 @@ def _count(option: str, text: str) -> int:
 @task(
     {
         "target": OptionHelp(
-            "TARGET", f"{', '.join(TARGETS)}; several separated by commas; or all"
+            "TARGET", f"One or more, separated by commas, or all: {', '.join(TARGETS)}"
         ),
         "run": RUN,
         "to": OptionHelp("DIR", "Folder to write to", empty="report/exports of the run"),
@@ -182,9 +203,12 @@ def _count(option: str, text: str) -> int:
             "WORDS", "Only points whose names contain these words: 'resnet-152 x256'", empty="all"
         ),
         "speedup_baseline": OptionHelp(
-            "POINT", "Also export speed-up and efficiency against this point: 'KVSTORE xN'"
+            "POINT",
+            "Also export speed-up and efficiency against this point: 'KVSTORE xN'",
+            empty="none",
         ),
     },
+    example="junit,prometheus --run monday",
 )
 @command
 def results_export(  # type: ignore[no-untyped-def]
@@ -192,7 +216,7 @@ def results_export(  # type: ignore[no-untyped-def]
 ):
     """Export a run to MLflow, JUnit, Prometheus and others.
 
-    Also to MLPerf's tools, TensorBoard, and as a badge.
+    Also exports to MLPerf's log format and TensorBoard, and writes a badge.
     """
     from results.run import load, with_baseline
 
@@ -212,7 +236,7 @@ def results_export(  # type: ignore[no-untyped-def]
         )
 
 
-@task({"in_": OptionHelp("DIR", "Also list the runs of this folder")})
+@task({"in_": OptionHelp("DIR", "Also list the runs of this folder", empty="none")})
 @read_only_command
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     """List runs, newest first.
@@ -272,7 +296,10 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
 )
 @command
 def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-def]
-    """Remove runs with their logs and reports."""
+    """Remove runs with their logs and reports.
+
+    Without --yes, prints them and exits with 2.
+    """
     from im2rec_tools.files import format_size
     from results.integrity.catalog import size_of
     from results.store import check_removable, remove, writing_process

@@ -32,8 +32,8 @@ def _option(default: Any, metavar: str, text: str) -> Any:
 class AugmentationOptions:
     """Limits of the random changes to training images; the defaults change nothing."""
 
-    random_crop: int = _option(0, "", "1: crop at a random place instead of the center")
-    random_mirror: int = _option(0, "", "1: mirror half of the images")
+    random_crop: int = _option(0, "", "Crop at a random place instead of the center")
+    random_mirror: int = _option(0, "", "Mirror half of the images")
     max_random_h: int = _option(0, "N", "Maximum change of hue, of 180")
     max_random_s: int = _option(0, "N", "Maximum change of saturation, of 255")
     max_random_l: int = _option(0, "N", "Maximum change of lightness, of 255")
@@ -59,7 +59,7 @@ class AugmentationOptions:
     contrast: float = _option(0.0, "FRACTION", "Maximum change of contrast")
     saturation: float = _option(0.0, "FRACTION", "Maximum change of saturation")
     pca_noise: float = _option(0.0, "VALUE", "Noise along the principal axes of color")
-    random_resized_crop: int = _option(0, "", "1: crop by area and aspect ratio, then resize")
+    random_resized_crop: int = _option(0, "", "Crop by area and aspect ratio, then resize")
     pad_size: int = _option(0, "PIXELS", "Padding around each image before cropping")
     fill_value: int = _option(127, "N", "Gray value of the padding, 0 to 255")
 
@@ -73,14 +73,14 @@ class AugmentationOptions:
     def crop_sizes(self) -> tuple[int, int]:
         """The smallest and the largest square crop.
 
-        One given alone is both; -1: none is asked.
+        If only one is given, it is both; -1 is none.
         """
         least, most = self.min_crop_size, self.max_crop_size
         return (most if least == -1 else least, least if most == -1 else most)
 
     @property
     def colours(self) -> tuple[str, ...]:
-        """Which options that need colours are set."""
+        """The options that are set and need color images."""
         names = ("max_random_h", "max_random_s", "max_random_l", "saturation", "pca_noise")
         return tuple(name for name in names if getattr(self, name))
 
@@ -110,12 +110,12 @@ def add_options(made: argparse.ArgumentParser) -> None:
         type=int,
         choices=(0, 1),
         default=0,
-        help="1: use ImageNet's usual augmentation and --rgb-std for options not given",
+        help="Use ImageNet's usual augmentation and --rgb-std for options not given",
     )
 
 
 def augmentation_of(given: Mapping[str, Any]) -> AugmentationOptions:
-    """What was asked for, of all that was typed; SpecError if invalid."""
+    """Return the augmentation of the typed options; SpecError if invalid."""
     asked = AugmentationOptions(
         **{one.name: given[one.name] for one in fields(AugmentationOptions)}
     )

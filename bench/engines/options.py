@@ -22,7 +22,7 @@ class MxnetOptions:
         "Further options of each worker, such as --optimizer=nag", ()
     )
     cold: bool = setting(
-        "1: --test-io reads from the disk, not from memory",
+        "Read from the disk instead of memory (input-pipeline benchmark only)",
         False,
         flag="--cold",
         modes=("test-io",),

@@ -233,15 +233,17 @@ class Data:
         f"Training shards: {DATA}",
         "",
         metavar="PATH",
+        empty="none",
         stored="data_train",
         role=Role.ORIGIN,
         flag="--data-train",
         modes=_READING,
     )
     val: str = setting(
-        "Validation shards, likewise; used after each epoch",
+        "Validation shards, in the same form; used after each epoch",
         "",
         metavar="PATH",
+        empty="none",
         stored="data_val",
         role=Role.ORIGIN,
         flag="--data-val",

@@ -27,13 +27,13 @@ from bench.training.optimizer import (
     checked_optimizer,
     epochs,
 )
-from im2rec_tools.options import DefaultsFormatter
+from im2rec_tools.options import ProgramParser
 
 # Per device; no device has memory for more.
 MOST_BATCH = 1 << 16
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(ProgramParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         name = self.prog.rpartition(".")[2]
         raise SpecError(error_line(name, problem=f"{message} (--help lists the options)"))
@@ -45,8 +45,6 @@ def empty(program: str, description: str) -> argparse.ArgumentParser:
         prog=f"python -m bench.{program}",
         usage="%(prog)s [options]",
         description=description,
-        formatter_class=DefaultsFormatter,
-        allow_abbrev=False,  # --batch would change its meaning with the next option
     )
 
 
@@ -72,7 +70,7 @@ def add_all(made: argparse.ArgumentParser) -> None:
 def _add_network(made: argparse.ArgumentParser) -> None:
     add = made.add_argument_group("Network").add_argument
     add_options(add, "network", "num_layers", "image_shape", "num_classes")
-    text = "Initializer of all weights; default is upstream's for the network"
+    text = "Initializer of all weights; default is upstream's choice for the network"
     add("--initializer", default="default", choices=INITIALIZERS, help=text)
     add_options(add, "dtype", "seed")
 
@@ -95,14 +93,14 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         metavar="N",
         help=text,
     )
-    add("--gpus", default="", metavar="LIST", help="Numbers of the GPUs, such as 0,1,2 [CPU]")
+    add("--gpus", default="", metavar="LIST", help="Indexes of the GPUs, such as 0,1,2 [CPU]")
     text = "Number of CPU devices if --gpus is empty"
     add("--cpus", type=int, default=1, metavar="N", help=text)
     add_options(add, "kvstore")
     text = "Fail unless the job has this many workers; 0 accepts any number"
     add("--expect-workers", type=int, default=0, metavar="N", help=text)
     add_options(add, "gc_type", "gc_threshold")
-    text = "Upstream's macro batch of lbsgd; an error above the global batch"
+    text = "Upstream's macro batch of lbsgd; at most the global batch"
     add("--macrobatch-size", type=int, default=0, metavar="N", help=text)
 
 
@@ -123,9 +121,9 @@ def _add_training(made: argparse.ArgumentParser) -> None:
     add("--initial-lr", type=float, default=0.0, metavar="RATE", help=text)
     add_options(add, "momentum", "weight_decay")
     add("--val-freq", type=int, default=1, metavar="N", help="Validate after every N epochs")
-    text = "Report top-K accuracy at validation too; 0 does not"
+    text = "Report top-K accuracy at validation too; 0 turns it off"
     add("--top-k", type=int, default=0, metavar="K", help=text)
-    text = "Report this loss at validation too: ce or nll"
+    text = "Report this loss at validation too: ce or nll [none]"
     add("--loss", default="", metavar="LOSS", help=text)
     add_options(add, "stop_accuracy")
 
@@ -135,11 +133,11 @@ def _add_checkpoints(made: argparse.ArgumentParser) -> None:
     text = "Save the network to files with this prefix [not saved]"
     add("--model-prefix", "--model", default="", metavar="PREFIX", help=text)
     add("--save-period", type=int, default=1, metavar="N", help="Save after every N epochs")
-    text = "Start from the checkpoint of this epoch; 0 starts anew"
+    text = "Start from the checkpoint of this epoch; 0 starts with new weights"
     add("--load-epoch", type=int, default=0, metavar="N", help=text)
     text = "Print a line every N batches"
     add("--disp-batches", type=int, default=20, metavar="N", help=text)
-    text = "Print the RMS of weights, gradients and scores every N batches; 0 does not"
+    text = "Print the RMS of weights, gradients and scores every N batches; 0 turns it off"
     add("--monitor", type=int, default=0, metavar="N", help=text)
     text = "Profile this worker into rank<N>_SUFFIX [not profiled]"
     add("--profile-worker-suffix", default="", metavar="SUFFIX", help=text)
@@ -151,16 +149,16 @@ def add_data(made: argparse.ArgumentParser) -> None:
     """Add the options for images and how they are read."""
     add = made.add_argument_group("Data").add_argument
     add_options(add, "num_examples", "data_train")
-    text = "Accepted for upstream's command lines; the .idx file beside each .rec is used"
+    text = "Accepted for upstream's command lines; the .idx file beside each .rec is used [none]"
     add("--data-train-idx", default="", metavar="FILE", help=text)
     add_options(add, "data_val")
-    add("--data-val-idx", default="", metavar="FILE", help="Likewise for --data-val")
+    add("--data-val-idx", default="", metavar="FILE", help="The same for --data-val [none]")
     add_options(add, "data_nthreads", "rgb_mean", "rgb_std")
-    add("--benchmark", type=int, choices=(0, 1), default=0, help="1: train on synthetic data")
+    add("--benchmark", type=int, choices=(0, 1), default=0, help="Train on synthetic data")
     add_options(add, "costs")
-    text = "1: benchmark the input pipeline without training"
+    text = "Benchmark the input pipeline without training"
     add("--test-io", type=int, choices=(0, 1), default=0, help=text)
-    text = "1: push and pull arrays only, without data"
+    text = "Push and pull arrays only, without data"
     add("--bandwidth", type=int, choices=(0, 1), default=0, help=text)
     add_options(add, "cold")
 

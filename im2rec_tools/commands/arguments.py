@@ -21,7 +21,12 @@ SEED = Option(
 )
 SET = Option("set", "NAME", "First part of the file names, such as train", default="train")
 LABELS = Option(
-    "labels", "FILE", "Labels file with the class names", default="", parse=path_or_none
+    "labels",
+    "FILE",
+    "Labels file with the class names",
+    default="",
+    parse=path_or_none,
+    empty="none",
 )
 MIN_IMAGES = Option(
     "min-images",
@@ -34,7 +39,7 @@ MIN_IMAGES = Option(
 SMALL = Option(
     "small",
     "ACTION",
-    "Action for classes with no more images than move: stay (keep all for training), move (move "
+    "Action for classes with too few images to split: stay (keep all for training), move (move "
     "all to validation), or refuse (fail)",
     default="stay",
     parse=choice("stay", "move", "refuse"),

@@ -2,5 +2,9 @@
 
 import sys
 
-print("run `python -m im2rec_tools NAME ...` in this checkout", file=sys.stderr)
+print(
+    "error: im2rec_tools: cannot run as a script. Run 'python -m im2rec_tools NAME ...' in the "
+    "checkout",
+    file=sys.stderr,
+)
 raise SystemExit(2)

@@ -202,6 +202,7 @@ PACK = Command(
     name="pack",
     help="Pack images into RecordIO shards.",
     details="Makes the image lists first if there are none.",
+    example="shards/train photos --chunks 4",
     options=(
         Option(
             "prefix",

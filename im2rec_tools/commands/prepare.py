@@ -275,6 +275,7 @@ PREPARE = Command(
         "Moves a validation split out of the tree, lists and packs the images into DIR_rec, and "
         "verifies every shard."
     ),
+    example="data/photos --val-per-class 20 --train-shards 4",
     options=(
         Option(
             "dir",
@@ -292,11 +293,11 @@ PREPARE = Command(
         Option(
             "val-per-class",
             "N",
-            "MOVE this many images of each class to DIR_val; 0 uses DIR_val as it is",
+            "Move this many images of each class to DIR_val; 0 uses the images already there",
             default="50",
             parse=integer(0),
         ),
-        replace(SEED, text="Seed of the choice of validation images"),
+        replace(SEED, text="Seed of the random choice of validation images"),
         replace(
             MIN_IMAGES,
             text="Move classes with fewer images to DIR_filtered; 0 keeps all",

@@ -149,6 +149,7 @@ SAMPLE = Command(
     name="sample",
     help="Create a small labeled tree of sample images.",
     details="Cuts the images from real photographs; --shape copies the shape of a known data set.",
+    example="data/sample --images-per-class 20",
     options=(
         Option("root", "ROOT", "Folder to create", parse=tree_root),
         Option(
@@ -168,7 +169,7 @@ SAMPLE = Command(
         Option(
             "percent",
             "PERCENT",
-            "Share of the data set's image counts; 0 makes all (imagenet: 1 %)",
+            "Share of the data set's image counts; 0 is 100 %, for imagenet 1 %",
             default="0",
             parse=percentage,
             unit="%",

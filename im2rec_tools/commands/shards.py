@@ -165,6 +165,7 @@ VERIFY = Command(
     name="verify",
     help="Verify shards: index, counts, images and checksums.",
     details="Reads every record, decodes every image, and compares both with the manifest.",
+    example="data/sample_rec/train",
     options=(SHARDS, PROCESSES),
     plan=_plan_verify,
 )

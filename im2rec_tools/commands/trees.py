@@ -418,6 +418,7 @@ VAL_TREE = Command(
             "Training tree that must have the same classes",
             default="",
             parse=path_or_none,
+            empty="none",
         ),
     ),
     plan=lambda root, synsets, *, classes, train: val_tree(

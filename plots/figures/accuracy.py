@@ -12,9 +12,14 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 if not __package__:
-    print("run `python -m plots.figures.accuracy ...` in this checkout", file=sys.stderr)
+    print(
+        "error: plots/figures/accuracy.py: cannot run as a script. "
+        "Run 'python -m plots.figures.accuracy ...' in the checkout",
+        file=sys.stderr,
+    )
     raise SystemExit(2)
 
+from im2rec_tools.options import ProgramParser
 from im2rec_tools.terminal import echo, install_filter
 from plots.results_csv import csv_text
 
@@ -49,10 +54,24 @@ def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
         draw(curves).savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 
 
+def parser() -> ProgramParser:
+    """Return the parser of `python -m plots.figures.accuracy`."""
+    made = ProgramParser(
+        prog="python -m plots.figures.accuracy",
+        usage="%(prog)s STEM NAME=LOG ...",
+        description="Draw the validation accuracy of jobs over epochs, from their logs.",
+    )
+    made.add_argument("stem", metavar="STEM", nargs="?", help="Write STEM.csv and STEM.svg")
+    text = "Name of a curve, and the log of a worker with lines 'epoch N: validation accuracy'"
+    made.add_argument("logs", metavar="NAME=LOG", nargs="*", help=text)
+    return made
+
+
 def main() -> None:
     """Write the files that the command line names; exit 2 if a log has no accuracy."""
     install_filter()
-    stem, *named = sys.argv[1:] or ("",)
+    given = parser().parse_args()
+    stem, named = given.stem, given.logs
     curves = {}
     for word in named:
         name, _, path = word.partition("=")

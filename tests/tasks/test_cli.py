@@ -1,5 +1,6 @@
 """What a person types: tasks, their refusals, and one line with the right exit code."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,22 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.program
 def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     text = fab("--list").stdout
+    assert text.splitlines()[0].endswith("'fab TASK --help'.")
     tasks = "bench.plan bench.sweep bench.io hosts.logs report.build report.show smoke demo"
     for name in [*tasks.split(), *(f"data.{name}" for name in NAMES)]:
         assert f"  {name} " in text
-    assert "bench.sweep (bench)" in text
+    assert re.search(r"  bench +Same as bench\.sweep\.\n", text)
+    assert "Benchmarks:\n" in text
+    one = fab("--list", "hosts").stdout
+    assert re.findall(r"^  (\w+)\.", one, re.MULTILINE) == ["hosts"] * 5
+
+
+@pytest.mark.program
+def test_fab_alone_prints_its_own_options() -> None:
+    text = fab().stdout
+    assert text.startswith("Usage: fab TASK [ARGUMENTS] [options]\n")
+    assert "STRING" not in text
+    assert "-l, --list[=GROUP]" in text
 
 
 @pytest.mark.program
