@@ -1,18 +1,19 @@
-# make demo            from photographs to a scaling report on this machine; about four minutes
-# make test            check format, lint and types; run every test that this machine can run
-# make test-fast       check lint; run the tests that start no program; about two minutes
-# make test-pythons    run tests that can differ between Pythons on every Python 3.11 to 3.13
-# make test-slow       interrupt sweeps and every writer many more times than make test does
-# make fuzz SECONDS=60 feed changed samples to every parser; failing inputs stay in tests/seeds
-# make exports         install the libraries of fab results.export; see docs/how-to/export.md
-# make docs            build the documentation site in site/
-# make lock            renew the lock files after a change of dependencies in pyproject.toml
-# PYTHON=python3.12 make ...   use that interpreter, in an environment of its own
+# make demo             pack photographs, train, sweep and build a report here; about 4 minutes
+# make test             check format, lint and types; run every test that this machine can run
+# make test-fast        check format and lint; run the tests that start no program; about 2 minutes
+# make test-pythons     run the tests that depend on the Python version on Python 3.11 to 3.13
+# make test-slow        interrupt sweeps and writers far more often than 'make test' does
+# make fuzz SECONDS=60  feed mutated samples to every parser; failing inputs go to tests/seeds
+# make exports          install the libraries of 'fab results.export' (docs/how-to/export.md)
+# make docs             build the documentation site in site/
+# make lock             renew the lock files after a change of dependencies in pyproject.toml
+# make clean            remove the environments and the caches of the checkers
+# PYTHON=python3.12 make TARGET   use this interpreter, in the environment .venv-python3.12
 SHELL := /bin/sh
-# Compiled tests are kept: each of three workers reads all of them.
+# Keep compiled tests: each of three test processes reads all of them.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := -m pytest -q
-# Programs that tests start would compile what they import each time: 0.1 to 0.3 s each.
+# Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
 
 .PHONY: demo test test-fast test-pythons test-slow fuzz exports docs lock clean
@@ -28,7 +29,7 @@ test:
 	"$$bin/bin/python" $(COMPILE) && { \
 	"$$bin/bin/mypy" . & types=$$!; \
 	"$$bin/bin/python" $(PYTEST) -m "not slow"; tests=$$?; \
-	wait $$types || { echo "mypy failed: its errors are above the tests"; exit 1; }; \
+	wait $$types || { echo "mypy: failed; its errors are above the test results"; exit 1; }; \
 	exit $$tests; }
 
 test-fast:
@@ -56,7 +57,7 @@ docs:
 	"$$bin/bin/fab" report.build --run site/runs/demo >/dev/null && \
 	echo "Open site/index.html"
 
-# After a change of pyproject.toml's dependencies: pins and hashes for every supported Python.
+# Pins and hashes for every supported Python.
 lock:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m pip install --quiet uv && \
 	echo "numpy>=2" >.override.txt && \

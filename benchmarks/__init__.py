@@ -1,1 +1,1 @@
-"""Measurements side by side; each is a program, none is a test."""
+"""Benchmarks of mxscale; each module is a program, none is a test."""

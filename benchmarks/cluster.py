@@ -1,7 +1,7 @@
-"""Time to check a cluster and start a job: `python -m benchmarks.cluster`.
+"""Measure the time to check a cluster and to start a job.
 
-On practice hosts of this machine, as root: it shares its cores, so that what needs computing takes
-longer than on a cluster. docs/explanation/benchmarks.md has figures.
+Needs root: the hosts are a local test cluster. They share this machine's cores, so computation
+takes longer than on real hosts. Results: docs/explanation/benchmarks.md.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from results.store import Store
 
 @contextmanager
 def practising(hosts: int) -> Iterator[Cluster]:
-    """A practice cluster for a while."""
+    """Run a local test cluster, and remove it at the end."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = up(Path(folder) / "cluster", hosts=hosts)
         try:
@@ -40,7 +40,7 @@ def practising(hosts: int) -> Iterator[Cluster]:
 
 
 def listed(cluster: Cluster) -> list[Host]:
-    """The hosts of a cluster, nothing known of them yet."""
+    """Return the hosts of a cluster, before any check."""
     return [
         Host(name=node.name, address="", cpus=1, gpus=0, login=Login(host=node.name))
         for node in cluster.nodes
@@ -48,7 +48,7 @@ def listed(cluster: Cluster) -> list[Host]:
 
 
 def looking(cluster: Cluster) -> tuple[float, list[Host]]:
-    """Seconds to connect to all hosts and look at them; the hosts as they were found."""
+    """Return the seconds to connect to all hosts and check them, and the hosts."""
     began = time.perf_counter()
     with closing(Ssh(str(cluster.ssh_config))) as ssh:
         found = examine(listed(cluster), ssh.start, Requirements())
@@ -60,7 +60,7 @@ def looking(cluster: Cluster) -> tuple[float, list[Host]]:
 
 
 def importing(cluster: Cluster) -> float:
-    """Seconds to import MXNet in as many processes as a job over all hosts has, side by side."""
+    """Return the seconds to import MXNet at once in as many processes as a job has."""
     code = "from bench.training.mxnet_shim import mx"
     command = ["env", f"PYTHONPATH={ROOT}", "OMP_NUM_THREADS=1", sys.executable, "-c", code]
     names = [node.name for node in cluster.nodes]
@@ -74,7 +74,7 @@ def importing(cluster: Cluster) -> float:
 
 
 def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
-    """Seconds from "go" to the end of the first window of a dist_sync job over all hosts."""
+    """Return the seconds from the request of a dist_sync job to its first window."""
     fields = {"network": "tiny", "batch_per_device": 4, "kvstore": "dist_sync", "windows": 2}
     trial = make(fields | {"devices": len(hosts), "devices_per_host": 1})
     what = Sweep(name="start", description="", repeats=1, trials=(trial,), text="")
@@ -92,11 +92,14 @@ def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
                 for update in updates:
                     if isinstance(update, Event) and update.kind == "window":
                         return time.perf_counter() - began
-    raise SystemExit("the job ended without a window")
+    raise SystemExit(f"{folder}: expected a window of the job, got none")
 
 
 def watching(agents: int, folder: Path) -> tuple[float, float]:
-    """Share of a core, and memory in bytes, of a master of so many agents with a rank each."""
+    """Return the CPU share (1 = one core) and peak bytes of a controller.
+
+    Each of its agents has one rank of the simulated engine.
+    """
     fields = {"engine": "fake", "network": "tiny", "batch_per_device": 4, "kvstore": "dist_sync"}
     layout = {"devices": agents, "devices_per_host": 1, "server_hosts": 0, "windows": 20}
     trial = make(fields | layout | {"fake_seconds": [1.0], "env": ["MXSCALE_REAL_TIME=1"]})
@@ -114,20 +117,27 @@ def watching(agents: int, folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Parses the command line, measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=16, help="to look at")
-    parser.add_argument("--job-hosts", type=int, default=4, help="of the job that is started")
-    parser.add_argument("--agents", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=3)
+    """Parse the command line, measure and print the result."""
+    parser = argparse.ArgumentParser("python -m benchmarks.cluster", description=__doc__)
+    for name, default, text in (
+        ("hosts", 16, "Hosts to check"),
+        ("job-hosts", 4, "Hosts of the job"),
+        ("agents", 64, "Agents of the controller whose CPU share is measured"),
+        ("repeats", 3, "Repeats; medians are printed"),
+    ):
+        parser.add_argument(
+            f"--{name}", metavar="N", type=int, default=default, help=f"{text} [%(default)s]"
+        )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         share, memory = watching(given.agents, Path(folder) / "watch")
-    print(f"{given.agents} agents: {share:.1%} of a core, {memory / 1e6:.0f} MB")
+    print(f"controller of {given.agents} agents: {share:.1%} of a core, {memory / 1e6:.0f} MB")
     with practising(given.hosts) as cluster:
         first, _ = looking(cluster)
         rest = [looking(cluster)[0] for _ in range(given.repeats)]
-    print(f"{given.hosts} hosts looked at: {statistics.median(rest):.2f} s (first {first:.1f} s)")
+    print(
+        f"check of {given.hosts} hosts: {statistics.median(rest):.2f} s; first check {first:.1f} s"
+    )
     with practising(given.job_hosts) as cluster, tempfile.TemporaryDirectory() as folder:
         _, hosts = looking(cluster)
         pairs = [
@@ -136,13 +146,16 @@ def main() -> None:
         ]
     middle = [statistics.median(one) for one in zip(*pairs, strict=True)]
     print(
-        f"job on {given.job_hosts} hosts: first window {middle[1]:.1f} s after it is asked for; "
-        f"to import MXNet in as many processes takes {middle[0]:.1f} s: "
-        f"{statistics.median(start - load for load, start in pairs):+.1f} s"
+        f"job on {given.job_hosts} hosts: first window {middle[1]:.1f} s after the request; "
+        f"import of MXNet in as many processes: {middle[0]:.1f} s; "
+        f"difference {statistics.median(start - load for load, start in pairs):+.1f} s"
     )
 
 
 if __name__ == "__main__":
     if subprocess.run(["id", "-u"], capture_output=True, check=True).stdout.strip() != b"0":
-        sys.exit("practice clusters need root")
+        sys.exit(
+            "benchmarks.cluster: expected root, got another user. "
+            "Run 'sudo .venv/bin/python -m benchmarks.cluster'"
+        )
     main()

@@ -1,10 +1,9 @@
-"""False alarms and power of comparisons: `python -m benchmarks.comparisons`.
+"""Simulate false alarms and power of comparisons.
 
-Two runs of 27 points are drawn whose processes and windows scatter as one of `NOISES` says, and
-judged by `results.comparison.compare.judged`, as `fab report.compare` does. A false alarm is a
-comparison in which any unchanged point has a verdict; power is the share of changed points that
-are found.
-docs/measuring.md has the tables.
+Draws pairs of runs of 27 points whose processes and windows vary by a model of noise, and judges
+them as 'fab report.compare' does. A false alarm is a comparison in which any unchanged point has a
+verdict. Power is the share of changed points that are found. Results:
+docs/explanation/validation-comparisons.md.
 """
 
 import argparse
@@ -24,7 +23,7 @@ POINTS, WINDOWS = 27, 10
 REPEATS = (1, 2, 3, 5)
 SCATTER = 0.015
 
-# Relative deviations, in such a shape.
+# Draws relative deviations in the given shape.
 Deviations = Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]
 
 
@@ -32,8 +31,8 @@ Deviations = Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]
 class Noise:
     """Relative deviations of processes and of windows.
 
-    drift   by how much a run slows down from its start to its end
-    scales  factors of both deviations, one per point or one for all
+    drift   relative slowdown of a run from its start to its end
+    scales  factors of both deviations, one per point or one for all points
     """
 
     between: Deviations
@@ -43,26 +42,26 @@ class Noise:
 
 
 def normal(draw: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Normal, 1.5 %."""
+    """Draw normal deviations with a standard deviation of 1.5 %."""
     return SCATTER * draw.standard_normal(shape)
 
 
 def lognormal(spread: float, deviation: float = SCATTER) -> Deviations:
-    """Skewed to the slow side, shaped as exp(spread z), with this standard deviation."""
+    """Return deviations skewed to the slow side, as exp(spread z)."""
     mean = math.exp(spread**2 / 2)
     unit = mean * math.sqrt(math.expm1(spread**2))
     return lambda draw, shape: deviation * (draw.lognormal(0, spread, shape) - mean) / unit
 
 
 def pareto(alpha: float, deviation: float = SCATTER) -> Deviations:
-    """Rare slow values without a limit, with this standard deviation."""
+    """Return deviations with rare, unbounded slow values."""
     mean = 1 / (alpha - 1)
     unit = math.sqrt(alpha / (alpha - 2)) / (alpha - 1)
     return lambda draw, shape: deviation * (draw.pareto(alpha, shape) - mean) / unit
 
 
 def slower(by: float, share: float) -> Deviations:
-    """So much slower in so large a share."""
+    """Return deviations that are `by` in this share of the values, otherwise 0."""
     return lambda draw, shape: by * (draw.random(shape) < share)
 
 
@@ -82,7 +81,7 @@ NOISES = {
 
 
 def run(draw: np.random.Generator, noise: Noise, repeats: int, factors: Numbers) -> list[Rate]:
-    """The rates of a run whose points take `factors` times as long."""
+    """Return throughputs of a run whose points take `factors` times as long."""
     points = len(factors)
     # All points of a repeat come before those of the next, in random order.
     order = draw.permuted(np.tile(np.arange(points), (repeats, 1)), axis=1)
@@ -95,7 +94,7 @@ def run(draw: np.random.Generator, noise: Noise, repeats: int, factors: Numbers)
 
 
 def _rate(repeats: Sequence[Sequence[float]]) -> Rate:
-    """The rate of a point; of several repeats only the whole time of each counts."""
+    """Return a point's throughput; several repeats count by their total times."""
     if len(repeats) == 1:
         return pool_repeats(
             [RateSamples(each=tuple((one, 1.0) for one in repeats[0]), windows=WINDOWS)]
@@ -108,7 +107,10 @@ def _rate(repeats: Sequence[Sequence[float]]) -> Rate:
 def comparisons(
     draw: np.random.Generator, noise: Noise, repeats: tuple[int, int], factors: Numbers, count: int
 ) -> list[list[bool]]:
-    """Of each of `count` comparisons, which points have a verdict; B's take `factors` as long."""
+    """Return for each of `count` comparisons which points have a verdict.
+
+    B's points take `factors` times as long as A's.
+    """
     found = []
     for _ in range(count):
         a = run(draw, noise, repeats[0], np.ones(len(factors)))
@@ -119,21 +121,38 @@ def comparisons(
 
 
 def found_of(found: Sequence[Sequence[bool]], factors: Numbers) -> float:
-    """Which share of the changed points has a verdict."""
+    """Return the share of the changed points that have a verdict."""
     return float(np.mean(np.array(found)[:, factors > 1]))
 
 
 def main() -> None:
-    """Parses the command line, simulates and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=2000, help="comparisons of each kind [2000]")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--noise", choices=[*NOISES], action="append", help="[all]")
-    parser.add_argument("--repeats", type=int, action="append", help="[1, 2, 3 and 5]")
+    """Parse the command line, simulate and print the table."""
+    parser = argparse.ArgumentParser("python -m benchmarks.comparisons", description=__doc__)
+    parser.add_argument(
+        "--count", metavar="N", type=int, default=2000, help="Comparisons per row [%(default)s]"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=1, help="Seed of the simulation [%(default)s]"
+    )
+    names = ", ".join(f"'{name}'" for name in NOISES).replace("%", "%%")
+    parser.add_argument(
+        "--noise",
+        metavar="NAME",
+        choices=[*NOISES],
+        action="append",
+        help=f"Noise to simulate; repeatable: {names} [all]",
+    )
+    parser.add_argument(
+        "--repeats",
+        metavar="N",
+        type=int,
+        action="append",
+        help="Repeats of each point; repeatable [1, 2, 3 and 5]",
+    )
     given = parser.parse_args()
     same, all_ = np.ones(POINTS), np.full(POINTS, 1 / 0.9)
     some = np.where(np.arange(POINTS) % 9, same, all_)
-    print("noise | n | false alarms | 10 % slower in 3 of 27, found | in all 27, found")
+    print("noise | n | false alarms | power, 3 of 27 points 10 % slower | power, all 27 slower")
     for name in given.noise or NOISES:
         for repeats in given.repeats or REPEATS:
             draw, noise, both = np.random.default_rng(given.seed), NOISES[name], (repeats, repeats)
@@ -145,8 +164,8 @@ def main() -> None:
                     for factors in (some, all_)
                 ),
             ]
-            told = " | ".join(f"{100 * share:.1f} %" for share in shares)
-            print(f"{name} | {repeats} | {told}", flush=True)
+            cells = " | ".join(f"{100 * share:.1f} %" for share in shares)
+            print(f"{name} | {repeats} | {cells}", flush=True)
 
 
 if __name__ == "__main__":

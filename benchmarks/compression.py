@@ -1,8 +1,9 @@
-"""Savings and cost of 2-bit gradients: `python -m benchmarks.compression`.
+"""Measure savings and cost of 2-bit gradient compression.
 
-Bytes: two workers push and pull a network's arrays, in a network namespace whose loopback has no
-other traffic; what a job of many windows moves, less a job of few. Epochs: the tiny network on the
-sample's photographs until its accuracy is above 0.5. docs/speed.md has figures.
+Bytes: two workers push and pull a network's arrays in a network namespace, whose loopback has no
+other traffic. The bytes of a short job are subtracted from those of a long one. Epochs: the tiny
+network trains on the sample's photographs until its accuracy is above 0.5. Results:
+docs/explanation/kvstores.md.
 """
 
 import argparse
@@ -33,14 +34,14 @@ from results.store import Store
 _JOB: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2}
 _FEW, _MANY = 2, 12
 _ACCURACY = 0.5
-# The command in it is told by "$@".
+# "$@" is the command to run.
 _OWN_LOOPBACK = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 
 def running(
     *trials: Trial, repeats: int = 1
 ) -> Generator[RepeatStart | Event | JobProgress | Record]:
-    """The updates of these trials, all of them once and then again."""
+    """Yield the updates of these trials; each repeat runs all of them."""
     what = Sweep(name="benchmark", description="", repeats=repeats, trials=trials, text="")
     where = ClusterSetup(hosts=(this_machine(),))
     with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
@@ -48,24 +49,24 @@ def running(
 
 
 def records(*trials: Trial, repeats: int = 1) -> list[Record]:
-    """The records of these trials, in the order they were made."""
+    """Return the records of these trials in order of execution."""
     return [one for one in running(*trials, repeats=repeats) if isinstance(one, Record)]
 
 
 def compressing(threshold: float) -> dict[str, Any]:
-    """Fields of a trial; 0 compresses nothing."""
+    """Return the fields of a trial with this threshold; none if it is 0."""
     return {"gc_type": "2bit", "gc_threshold": threshold} if threshold else {}
 
 
 def loopback_bytes() -> int:
-    """Bytes that this network namespace has sent to itself, headers of packets included."""
+    """Return the bytes sent on this namespace's loopback, with packet headers."""
     lines = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()
     (sent,) = (line.split(":")[1].split()[8] for line in lines if line.strip().startswith("lo:"))
     return int(sent)
 
 
 def moved(network: str, threshold: float, windows: int) -> tuple[int, int]:
-    """Bytes that a whole job sends, and those of the network's arrays."""
+    """Return the bytes that a job sends, and the size of the network's arrays."""
     family, layers = named(network)
     alone = {"mode": "bandwidth", "network": family, "num_layers": layers, "precision": 0.0}
     trial = make(
@@ -79,28 +80,37 @@ def moved(network: str, threshold: float, windows: int) -> tuple[int, int]:
 
 
 def bytes_a_step(network: str, threshold: float) -> tuple[float, int]:
-    """Bytes of a step and worker, both ways, and those of the arrays, one way."""
+    """Return bytes per step and worker, both ways; and the size of the arrays."""
     few, arrays = moved(network, threshold, _FEW)
     many, _ = moved(network, threshold, _MANY)
     return (many - few) / (_MANY - _FEW) / _JOB["devices"], arrays
 
 
 def apart(network: str) -> tuple[float, float, int]:
-    """Bytes of a step without and with compression and of the arrays, where nobody else sends."""
+    """Return bytes per step without and with compression, and of the arrays.
+
+    Counted in a network namespace without other traffic.
+    """
     unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     program = [sys.executable, "-m", "benchmarks.compression", "--network", network, "--bytes"]
     done = subprocess.run(
         [*unshare, *_OWN_LOOPBACK, *program], cwd=ROOT, check=False, stdout=subprocess.PIPE
     )
     if done.returncode:
-        raise SystemExit(f"{unshare!r} needs namespaces, and `ip`: ended with {done.returncode}")
+        raise SystemExit(
+            f"{' '.join(unshare)}: expected exit status 0, got {done.returncode}. Run as root, or "
+            f"allow user namespaces, and install iproute2 (apt-get install iproute2)"
+        )
     plain, compressed, arrays = json.loads(done.stdout)
     return plain, compressed, arrays
 
 
 @contextmanager
 def photographs() -> Iterator[Path]:
-    """Shards of the sample for a while: 24 photographs of each class to train on, 6 to validate."""
+    """Make shards of the sample: per class 24 images to train, 6 to validate.
+
+    They are removed at the end.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "s"
         wanted = PrepareOptions(
@@ -112,7 +122,7 @@ def photographs() -> Iterator[Path]:
 
 
 def learning(shards: Path, threshold: float, seed: int, most: int) -> Trial:
-    """The tiny network on these photographs, to an accuracy above 0.5 or `most` epochs long."""
+    """Return a trial that ends at an accuracy above 0.5 or after `most` epochs."""
     data = {"mode": "real", "data_train": str(shards / "train"), "data_val": str(shards / "val")}
     images = {"image_shape": [3, 224, 224], "num_classes": 10, "rgb_std": [58.393, 57.12, 57.375]}
     until = {"windows": 0, "num_epochs": most, "stop_accuracy": _ACCURACY, "seed": seed}
@@ -120,7 +130,7 @@ def learning(shards: Path, threshold: float, seed: int, most: int) -> Trial:
 
 
 def epochs(updates: Sequence[object], most: int) -> str:
-    """How many epochs a job took to the accuracy that it was to stop at."""
+    """Return the number of epochs until the job reached its target accuracy."""
     (record,) = (one for one in updates if isinstance(one, Record))
     last = [
         one.values["epoch"] for one in updates if isinstance(one, Event) and one.kind == "epoch"
@@ -135,8 +145,8 @@ def epochs(updates: Sequence[object], most: int) -> str:
 def _print_bytes(network: str) -> None:
     plain, compressed, arrays = apart(network)
     print(
-        f"{network}, {arrays / 1e6:.1f} MB of weights, a step and worker: {plain / 1e6:.1f} MB, "
-        f"with 2bit {compressed / 1e6:.1f} MB, {plain / compressed:.2f} times less",
+        f"{network}, {arrays / 1e6:.1f} MB of weights: {plain / 1e6:.1f} MB per step and worker, "
+        f"{compressed / 1e6:.1f} MB with 2bit, a factor of {plain / compressed:.2f}",
         flush=True,
     )
 
@@ -151,14 +161,33 @@ def _print_epochs(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Parses the command line, measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--network", default="resnet-18", help="whose bytes are counted")
+    """Parse the command line, measure and print the result."""
+    parser = argparse.ArgumentParser("python -m benchmarks.compression", description=__doc__)
     parser.add_argument(
-        "--thresholds", nargs="*", type=float, default=[0, 0.1, 0.5, 2], help="0: not compressed"
+        "--network",
+        metavar="NAME",
+        default="resnet-18",
+        help="Network whose bytes are counted [%(default)s]",
     )
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=30, help="at most")
+    parser.add_argument(
+        "--thresholds",
+        metavar="T",
+        nargs="*",
+        type=float,
+        default=[0, 0.1, 0.5, 2],
+        help="Thresholds to train with; 0: no compression [0 0.1 0.5 2]",
+    )
+    parser.add_argument(
+        "--seeds",
+        metavar="N",
+        nargs="+",
+        type=int,
+        default=[0, 1, 2],
+        help="Seeds to train with [0 1 2]",
+    )
+    parser.add_argument(
+        "--epochs", metavar="N", type=int, default=30, help="Maximum number of epochs [%(default)s]"
+    )
     parser.add_argument("--bytes", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.bytes:

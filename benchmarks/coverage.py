@@ -1,12 +1,10 @@
-"""Coverage of the 95 % interval if measuring ends by the stopping rule.
+"""Simulate the coverage of 95 % CIs under the stopping rule.
 
-`python -m benchmarks.coverage` simulates window times of many processes, ends each by
-`bench.statistics.stopping_rule.end_reason` (60 windows at most, precision 2 %) and takes every 3
-and every 5 of them for the repeats of a point. docs/measuring.md has the table.
-
-The truth is the throughput of an indefinitely repeated process that measures its whole budget: all
-images over all seconds. With a drift that is the mean over all windows of the budget; of a start
-that fades it is the level in the end.
+Draws window times of many processes, ends each by the stopping rule (budget of 60 windows) and
+groups them into points of 3 and 5 repeats. The true value is the throughput of an indefinitely
+repeated process that measures its whole budget: all images over all seconds. With a drift it is the
+mean over all windows of the budget; with a fading start it is the final level. Results:
+docs/explanation/validation.md.
 """
 
 import argparse
@@ -29,7 +27,7 @@ WINDOWS = 60
 _PRECISION = 0.02
 _BATCH = 8
 _LOOKS = [count for count in range(WINDOWS) if is_checkpoint(count)] + [WINDOWS]
-# Standard deviation between processes.
+# Relative standard deviation between processes.
 _BETWEEN = 0.006
 _REPEATS = (3, 5)
 
@@ -37,7 +35,7 @@ Draw = Callable[[np.random.Generator, int], Numbers]
 
 
 def normal(scatter: float, rho: float = 0.0, drift: float = 0.0) -> Draw:
-    """Windows that scatter by so much, an AR(1), and become slower by `drift` along a line."""
+    """Return AR(1) windows of this standard deviation with a linear slowdown."""
 
     def draw(random: np.random.Generator, count: int) -> Numbers:
         values = random.standard_normal((count, WINDOWS))
@@ -50,12 +48,12 @@ def normal(scatter: float, rho: float = 0.0, drift: float = 0.0) -> Draw:
 
 
 def skewed(deviations: Deviations) -> Draw:
-    """Windows of mean 1 that scatter by these deviations."""
+    """Return windows of mean 1 with these deviations."""
     return lambda random, count: 1 + deviations(random, (count, WINDOWS))
 
 
 def rare(scatter: float, share: float) -> Draw:
-    """Normal windows, so many of which take half as long again; their mean is 1."""
+    """Return normal windows, a share of which take 1.5 times as long; mean 1."""
 
     def draw(random: np.random.Generator, count: int) -> Numbers:
         values = normal(scatter)(random, count)
@@ -65,7 +63,11 @@ def rare(scatter: float, share: float) -> Draw:
 
 
 def fading(scatter: float, start: float, windows: float) -> Draw:
-    """Normal windows that begin slower by `start`, which fades with that time constant; to 1."""
+    """Return normal windows with a slower start that fades.
+
+    start    relative slowdown of the first window
+    windows  time constant
+    """
     fade = 1 + start * np.exp(-np.arange(WINDOWS) / windows)
     return lambda random, count: normal(scatter)(random, count) * fade
 
@@ -94,13 +96,13 @@ KINDS: Mapping[str, Draw] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Found:
-    """Of one kind of windows.
+    """Results for one kind of windows; mappings are by number of repeats.
 
-    windows   measured per process, the mean
-    bias      of the throughput of a process, as a fraction
-    held      how often the interval holds the truth, by the number of repeats
-    width     half of the interval over the throughput, the median, by the number of repeats
-    ratio     how often the interval of one point over the next holds 1, by the number of repeats
+    windows   mean number of windows per process
+    bias      relative bias of the throughput of a process
+    held      share of intervals that contain the true value
+    width     median CI half-width, relative to the throughput
+    ratio     share of intervals of one point over the next that contain 1
     """
 
     windows: float
@@ -111,7 +113,10 @@ class Found:
 
 
 def measured(seconds: Numbers, precision: float = _PRECISION) -> Record:
-    """The record of a process with these windows, a slow one before them, ended by the rule."""
+    """Return the record of a process that the stopping rule ends.
+
+    A slow first window precedes `seconds`.
+    """
     series = [1.5, *seconds.tolist()]
     budget = Budget(precision=precision, windows=WINDOWS)
     count = next(n for n in _LOOKS if end_reason(series[: n + 1], budget, 1))
@@ -126,7 +131,7 @@ def simulate(
     precision: float = _PRECISION,
     seed: int = 1,
 ) -> Found:
-    """So many processes whose levels differ by `between`, the standard deviation."""
+    """Simulate processes whose levels have the standard deviation `between`."""
     random = np.random.default_rng(seed)
     levels = 1 + between * random.standard_normal((processes, 1))
     records = [measured(one, precision) for one in levels * draw(random, processes)]
@@ -179,11 +184,29 @@ def _record(seconds: Sequence[float], precision: float) -> Record:
 
 
 def main() -> None:
-    """Parses the command line, simulates and prints a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=6000)
-    parser.add_argument("--between", type=float, default=_BETWEEN)
-    parser.add_argument("--precision", type=float, default=_PRECISION)
+    """Parse the command line, simulate and print a Markdown table."""
+    parser = argparse.ArgumentParser("python -m benchmarks.coverage", description=__doc__)
+    parser.add_argument(
+        "--processes",
+        metavar="N",
+        type=int,
+        default=6000,
+        help="Processes per kind of windows [%(default)s]",
+    )
+    parser.add_argument(
+        "--between",
+        metavar="FRACTION",
+        type=float,
+        default=_BETWEEN,
+        help="Relative standard deviation between processes [%(default)s]",
+    )
+    parser.add_argument(
+        "--precision",
+        metavar="FRACTION",
+        type=float,
+        default=_PRECISION,
+        help="CI half-width that ends a process; 0 runs every window [%(default)s]",
+    )
     given = parser.parse_args()
     print("| windows | taken | bias | n = 3 | half-width | ratio | n = 5 | half-width | ratio |")
     print("|---|---|---|---|---|---|---|---|---|")

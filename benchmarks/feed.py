@@ -1,11 +1,10 @@
-"""How fast each way of reading shards feeds a network that does almost nothing.
+"""Compare the throughput of shard readers with a network that does almost nothing.
 
-    python -m benchmarks.feed data/mine_rec/train [repeats]
-
-The ways run in turn, each time in a process of its own; the first is MXNet's ImageRecordIter as
-upstream uses it, and the others are said as how many times that fast.
+The readers alternate, each run in a fresh process. The first is MXNet's ImageRecordIter as upstream
+uses it; ratios are relative to it. Results: docs/explanation/benchmarks.md.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -93,7 +92,7 @@ def _train(batches: Iterator[tuple[Any, Any]]) -> dict[str, float]:
 
 def _measured(way: str, data: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.feed", data, "--way", way]
-    cores = str(_CORES) if "ctx" in way else "1"  # elsewhere OpenMP computes only
+    cores = str(_CORES) if "ctx" in way else "1"  # the other readers do not decode with OpenMP
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -107,15 +106,29 @@ def _measured(way: str, data: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints a row a way: images per second, how many times the first, CPU time an image."""
-    data, *more = sys.argv[1:]
-    if more[:1] == ["--way"]:
-        print(json.dumps(_train(WAYS[more[1]](_options(data)))))
+    """Print one row per reader: throughput, ratio, CPU time per image."""
+    parser = argparse.ArgumentParser("python -m benchmarks.feed", description=__doc__)
+    parser.add_argument(
+        "data", metavar="DATA", help="Shard or folder of shards, such as data/mine_rec/train"
+    )
+    parser.add_argument(
+        "repeats",
+        metavar="REPEATS",
+        nargs="?",
+        type=int,
+        default=5,
+        help="Runs of each reader; medians are printed [%(default)s]",
+    )
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.way:
+        print(json.dumps(_train(WAYS[given.way](_options(given.data)))))
         return
-    repeats = int(more[0]) if more else 5
-    rounds = [{way: _measured(way, data) for way in WAYS} for _ in range(repeats)]
+    rounds = [{way: _measured(way, given.data) for way in WAYS} for _ in range(given.repeats)]
     here = describe(ROOT)
-    print(f"{here['processor']}, {here['cores']} cores, Python {here['python']}; n = {repeats}")
+    print(
+        f"{here['processor']}, {here['cores']} cores, Python {here['python']}; n = {given.repeats}"
+    )
     first = next(iter(WAYS))
     for way in WAYS:
         rates = [one[way]["rate"] for one in rounds]
@@ -123,7 +136,7 @@ def main() -> None:
         cpu = median(one[way]["cpu"] for one in rounds)
         print(
             f"{way:26} {median(rates):7.0f} images/s ({min(rates):.0f} to {max(rates):.0f}), "
-            f"{ratio:.2f} times, {cpu:.2f} ms of CPU an image"
+            f"ratio {ratio:.2f}, {cpu:.2f} CPU ms per image"
         )
 
 

@@ -1,4 +1,7 @@
-"""Listing a large tree: `python -m benchmarks.listing --files 200000`."""
+"""Measure the time and memory to list a large tree of images.
+
+Results: docs/explanation/data-benchmarks.md.
+"""
 
 import argparse
 import resource
@@ -12,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def make(root: Path, files: int, classes: int) -> None:
-    """A tree of empty files named as ImageNet's."""
+    """Create a tree of empty files with the names of ImageNet's."""
     for number in range(classes):
         folder = root / f"n{number:08}"
         folder.mkdir(parents=True)
@@ -21,10 +24,14 @@ def make(root: Path, files: int, classes: int) -> None:
 
 
 def main() -> None:
-    """Parses the command line, lists the tree and says time and memory."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=200_000)
-    parser.add_argument("--classes", type=int, default=1000)
+    """Parse the command line, list the tree, print time and memory."""
+    parser = argparse.ArgumentParser("python -m benchmarks.listing", description=__doc__)
+    parser.add_argument(
+        "--files", metavar="N", type=int, default=200_000, help="Files in the tree [%(default)s]"
+    )
+    parser.add_argument(
+        "--classes", metavar="N", type=int, default=1000, help="Folders in the tree [%(default)s]"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         make(Path(work) / "tree", given.files, given.classes)
@@ -33,7 +40,7 @@ def main() -> None:
         subprocess.run([*command, "--chunks", "8"], cwd=ROOT, check=True, capture_output=True)
         took = time.perf_counter() - began
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    print(f"{given.files} files: {took:.2f} s, {most / 1024:.0f} MiB at most")
+    print(f"{given.files} files: {took:.2f} s, {most / 1024:.0f} MiB peak memory")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
-"""What the master and its agent take of the machine while they watch a job.
+"""Measure the CPU time of the controller and its agent during a job.
 
-    python -m benchmarks.overhead
-
-Runs a sweep of one point on a terminal of its own, live table and all, and sets the CPU time of the
-master and of the agent over the measured time. docs/speed.md has figures.
+Runs a sweep of one point on a pseudo-terminal with the live table, and divides the CPU time of the
+controller and of the agent by the measured time. Results: docs/explanation/benchmarks.md.
 """
 
 import argparse
@@ -34,15 +32,17 @@ Sample = tuple[float, float, float]
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used of the processors, in user and system mode."""
+    """Return the CPU seconds of a process, user and system mode."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def agent_of(master: int) -> int | None:
-    """The child of the master that is its agent."""
-    children = Path(f"/proc/{master}/task/{master}/children").read_text(encoding="ascii").split()
-    for task in Path(f"/proc/{master}/task").iterdir():
+def agent_of(controller: int) -> int | None:
+    """Return the process id of the controller's agent, or None."""
+    children = (
+        Path(f"/proc/{controller}/task/{controller}/children").read_text(encoding="ascii").split()
+    )
+    for task in Path(f"/proc/{controller}/task").iterdir():
         children += (task / "children").read_text(encoding="ascii").split()
     for child in map(int, children):
         if b"exec(__import__(" in Path(f"/proc/{child}/cmdline").read_bytes():
@@ -51,7 +51,10 @@ def agent_of(master: int) -> int | None:
 
 
 def sampled(command: list[str], every: float) -> list[Sample]:
-    """(time, master's, agent's CPU seconds) of the command, run on a terminal, while both live."""
+    """Run a command on a pseudo-terminal and sample its CPU time.
+
+    Each sample is (time, CPU seconds of the controller, CPU seconds of the agent).
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
@@ -78,13 +81,13 @@ def _drain(terminal: int) -> None:
 
 
 def share(samples: list[Sample], begin: float, end: float, column: int) -> float:
-    """CPU seconds a second of the master (1) or the agent (2) from `begin` to `end`."""
+    """Return the CPU share of the controller (1) or the agent (2) in this time."""
     inside = [one for one in samples if begin <= one[0] <= end]
     return (inside[-1][column] - inside[0][column]) / (inside[-1][0] - inside[0][0])
 
 
 def measured(sweep: str, folder: Path) -> tuple[float, float]:
-    """Shares of one core that the master and the agent used while the windows were measured."""
+    """Return the shares of a core of controller and agent during the measurement."""
     (folder / "point.toml").write_text(sweep, encoding="utf-8")
     fab = str(Path(sys.executable).parent / "fab")
     run = folder / "run"
@@ -98,25 +101,36 @@ def measured(sweep: str, folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Parses the command line, measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--network", default="alexnet")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--kvstore", default="dist_sync")
-    parser.add_argument("--devices", type=int, default=2)
-    parser.add_argument("--windows", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=3)
+    """Parse the command line, measure and print the result."""
+    parser = argparse.ArgumentParser("python -m benchmarks.overhead", description=__doc__)
+    for name, text, default in (
+        ("network", "Network", "alexnet"),
+        ("kvstore", "Gradient exchange", "dist_sync"),
+    ):
+        parser.add_argument(
+            f"--{name}", metavar="NAME", default=default, help=f"{text} [%(default)s]"
+        )
+    for name, text, number in (
+        ("batch", "Batch per device, in images", 8),
+        ("devices", "CPU devices", 2),
+        ("windows", "Windows of the job", 20),
+        ("repeats", "Runs; medians are printed", 3),
+    ):
+        parser.add_argument(
+            f"--{name}", metavar="N", type=int, default=number, help=f"{text} [%(default)s]"
+        )
     given = vars(parser.parse_args())
     repeats = given.pop("repeats")
     shares = []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
             shares.append(measured(_SWEEP.format(**given), Path(folder)))
-    master, agent = (statistics.median(one) for one in zip(*shares, strict=True))
+    controller, agent = (statistics.median(one) for one in zip(*shares, strict=True))
     cores = len(os.sched_getaffinity(0))
     print(
-        f"master {master:.2%} and agent {agent:.2%} of a core: {(master + agent) / cores:.2%} of "
-        f"the machine's {cores}; medians of {repeats} runs of {given['windows']} windows"
+        f"controller {controller:.2%} and agent {agent:.2%} of a core, together "
+        f"{(controller + agent) / cores:.2%} of the machine's {cores} cores; medians of {repeats} "
+        f"runs of {given['windows']} windows"
     )
 
 

@@ -1,8 +1,8 @@
-"""Packing against upstream's im2rec.py: `python -m benchmarks.pack`.
+"""Compare packing with upstream's im2rec.py.
 
-One run over the same images, alternating, medians; whole processes, and with the start-up of each
-taken off, which is the same command over one image. docs/explanation/data-benchmarks.md has
-figures.
+All packers run alternately over the same images. The table has medians of whole processes, and the
+same without start-up, which is the time of the same command over one image. Results:
+docs/explanation/data-benchmarks.md.
 """
 
 import argparse
@@ -33,19 +33,19 @@ from im2rec_tools.packing.verify import verify
 _STEPS = ("read", "decode", "resize", "encode", "write")
 ROOT = Path(__file__).parent.parent
 PACK = [sys.executable, "-m", "im2rec_tools", "pack", "--processes", "2"]
-STAND_IN = [sys.executable, "-m", "im2rec_tools.im2rec", "--quality", "90", "--num-thread", "2"]
+DROP_IN = [sys.executable, "-m", "im2rec_tools.im2rec", "--quality", "90", "--num-thread", "2"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A program that packs, and whose speed it is compared with."""
+    """Command of a packer, and the packer that it is compared with."""
 
     command: list[str]
     against: str = ""
 
 
 def ways(upstream: list[str]) -> dict[str, Way]:
-    """What is compared, in the order in which it runs."""
+    """Return the packers by name, in order of execution."""
     theirs = [*upstream, "--quality", "90", "--num-thread", "2", "--resize"]
     return {
         "upstream, 480": Way(command=[*theirs, "480"]),
@@ -54,14 +54,14 @@ def ways(upstream: list[str]) -> dict[str, Way]:
             command=[*PACK, "--short-edge", "480", "--pass-through-small"],
             against="upstream, 480",
         ),
-        "stand-in, 480": Way(command=[*STAND_IN, "--resize", "480"], against="upstream, 480"),
+        "drop-in im2rec, 480": Way(command=[*DROP_IN, "--resize", "480"], against="upstream, 480"),
         "upstream, 256": Way(command=[*theirs, "256"]),
         "256": Way(command=[*PACK, "--short-edge", "256"], against="upstream, 256"),
     }
 
 
 class Memory:
-    """The largest resident size of any process below this one, in bytes, while it is watched."""
+    """Peak resident size of any packing process, in bytes, sampled in a thread."""
 
     def __init__(self) -> None:
         self.most, self._over = 0, threading.Event()
@@ -80,24 +80,26 @@ class Memory:
                 self.most = max([self.most, *(int(words[1]) * 1024 for words in peaks)])
 
     def stop(self) -> int:
-        """Ends watching; the most that was seen."""
+        """End sampling and return the peak."""
         self._over.set()
         self._thread.join()
         return self.most
 
 
 def seconds(way: Way, lst: Path, images: Path, work: Path) -> float:
-    """How long the program takes over a list, into a new folder."""
+    """Return the seconds that a packer takes over a list, into a new folder."""
     with tempfile.TemporaryDirectory(dir=work) as out:
         took, rec = _packed(way, lst, images, Path(out))
         packed = sum(1 for _ in records(rec))
         if packed != lists.check(lst).entries:
-            raise SystemExit(f"{way.command}: packed {packed} of {lists.check(lst).entries} images")
+            raise SystemExit(
+                f"{' '.join(way.command)}: expected {lists.check(lst).entries} images, got {packed}"
+            )
         return took
 
 
 def _packed(way: Way, lst: Path, images: Path, folder: Path) -> tuple[float, Path]:
-    """Seconds that the program takes over a list, and the shard that it makes in this folder."""
+    """Return the seconds that a packer takes over a list, and its shard."""
     prefix = folder / "x"
     prefix.with_suffix(".lst").write_bytes(lst.read_bytes())
     command = [*way.command, str(prefix), str(images)]
@@ -107,7 +109,7 @@ def _packed(way: Way, lst: Path, images: Path, folder: Path) -> tuple[float, Pat
 
 
 def steps(files: list[Path], recipe: Recipe, out: Path) -> dict[str, float]:
-    """Seconds of each step of packing over these files, in a plain loop without anything else."""
+    """Return the seconds of each step of packing, in a plain loop over files."""
     cv2.setNumThreads(1)
     spent = dict.fromkeys(_STEPS, 0.0)
     with out.open("wb") as target:
@@ -131,7 +133,7 @@ def steps(files: list[Path], recipe: Recipe, out: Path) -> dict[str, float]:
 
 
 def limit(files: list[Path], recipe: Recipe, work: Path) -> dict[str, float]:
-    """Seconds of each step over all files with two processes at once, half of the files each."""
+    """Return the seconds of each step with two processes, half of the files each."""
     with ProcessPoolExecutor(2, get_context("forkserver")) as pool:
         list(pool.map(time.sleep, [0.1, 0.1]))
         futures = [pool.submit(steps, files[n::2], recipe, work / f"steps{n}") for n in (0, 1)]
@@ -140,7 +142,7 @@ def limit(files: list[Path], recipe: Recipe, work: Path) -> dict[str, float]:
 
 
 def plain_decoding(rec: Path) -> float:
-    """Seconds to decode every image of a shard, its records read before."""
+    """Return the seconds to decode every image of a shard that is in memory."""
     images = [unpack(payload, "").image for _, payload in records(rec)]
     began = time.perf_counter()
     for image in images:
@@ -149,14 +151,14 @@ def plain_decoding(rec: Path) -> float:
 
 
 def verifying(rec: Path) -> float:
-    """Seconds to read a shard back in one process."""
+    """Return the seconds to verify a shard in one process."""
     began = time.perf_counter()
     verify(rec)
     return time.perf_counter() - began
 
 
 def measure(images: Path, work: Path, upstream: list[str], repeats: int) -> None:
-    """Runs everything in turn and prints the table."""
+    """Run all packers alternately and print the table."""
     for _ in load("list").planned({"prefix": str(work / "all"), "root": str(images)}).work():
         pass
     lst, one = work / "all.lst", work / "one.lst"
@@ -190,14 +192,14 @@ def measure(images: Path, work: Path, upstream: list[str], repeats: int) -> None
                 f"{spread:.0%}",
             ]
         )
-    headings = ["way", "images/s", "start-up off", "x whole", "x start-up off", "spread"]
+    headings = ["packer", "images/s", "without start-up", "ratio", "ratio without", "spread"]
     print(tabulate(rows, headings, tablefmt="github", disable_numparse=True), "\n")
     for name, found in bounds.items():
         total = statistics.median(sum(steps.values()) for steps in found)
         each = {step: statistics.median(one[step] for one in found) for step in found[0]}
-        told = ", ".join(f"{step} {spent / len(files) * 2e3:.2f}" for step, spent in each.items())
-        print(f"{name}: {total / net[name]:.2f} of the limit; ms an image and process: {told}")
-    print(f"most memory of a packing process: {most / 1e6:.0f} MB")
+        spent = ", ".join(f"{step} {one / len(files) * 2e3:.2f}" for step, one in each.items())
+        print(f"{name}: {total / net[name]:.2f} of the limit; ms per image and process: {spent}")
+    print(f"peak memory of a packing process: {most / 1e6:.0f} MB")
     _verifying(compared["256"], lst, images, work, repeats)
 
 
@@ -206,20 +208,39 @@ def _verifying(way: Way, lst: Path, images: Path, work: Path, repeats: int) -> N
         _, rec = _packed(way, lst, images, Path(out))
         pairs = [(plain_decoding(rec), verifying(rec)) for _ in range(repeats)]
     ratio = statistics.median(plain / checked for plain, checked in pairs)
-    print(f"verify: {ratio:.2f} x the speed of plain decoding, one process each")
+    print(f"verify: {ratio:.2f} times the throughput of plain decoding, one process each")
 
 
 def main() -> None:
-    """Parses the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images-per-class", type=int, default=3, help="of 1,000 classes")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--work", type=Path, help="folder that stays, with the images")
+    """Parse the command line, make the images and run the benchmark."""
+    parser = argparse.ArgumentParser("python -m benchmarks.pack", description=__doc__)
+    parser.add_argument(
+        "--images-per-class",
+        metavar="N",
+        type=int,
+        default=3,
+        help="Images of each of the 1,000 classes [%(default)s]",
+    )
+    parser.add_argument(
+        "--repeats",
+        metavar="N",
+        type=int,
+        default=3,
+        help="Runs of each packer; medians are printed [%(default)s]",
+    )
+    parser.add_argument(
+        "--work",
+        metavar="DIR",
+        type=Path,
+        help="Keep the images in this folder and reuse them [a temporary folder]",
+    )
     parser.add_argument(
         "--upstream",
+        metavar="WORD",
         nargs="+",
         default=[sys.executable, "-m", "benchmarks.upstream"],
-        help="how to run upstream's im2rec.py with another interpreter and its OpenCV",
+        help="Command of upstream's im2rec.py, to use another interpreter with its OpenCV "
+        "[benchmarks.upstream with this interpreter]",
     )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,7 +1,7 @@
-"""Time until a point is known to 2 %: `python -m benchmarks.point`.
+"""Measure the time until the 95 % CI of a point is ±2 %.
 
-Held against upstream's way to a number: a process that trains 31 batches by Module, of which it
-looks at the last ten. In turn, medians; docs/speed.md has figures.
+Compared with upstream's method: a process that trains 31 batches with Module and times the last
+ten. Both alternate; medians are printed. Results: docs/explanation/benchmarks.md.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from launch.hosts import ROOT
 from results.store import read_records
 
 _BATCHES = 31
-# Exit code of a sweep whose point was not known to 2 % within its budget.
+# Exit code of a sweep whose point did not reach the precision within its budget.
 _UNSTABLE = 6
 _SWEEP = """
 repeats = 1
@@ -29,7 +29,7 @@ batch_per_device = {batch}
 
 
 def ours(network: str, batch: int) -> tuple[float, int, bool]:
-    """Seconds that a sweep of this one point takes, its windows, and if it was known to 2 %."""
+    """Return seconds of a sweep of one point, its windows, whether ±2 % was reached."""
     with tempfile.TemporaryDirectory() as folder:
         sweep = Path(folder) / "point.toml"
         sweep.write_text(_SWEEP.format(network=network, batch=batch), encoding="utf-8")
@@ -46,7 +46,7 @@ def ours(network: str, batch: int) -> tuple[float, int, bool]:
 
 
 def upstreams(network: str, batch: int) -> float:
-    """Seconds that a process takes which trains 31 batches by Module."""
+    """Return the seconds of a process that trains 31 batches with Module."""
     began = time.perf_counter()
     words = ["--network", network, "--batch", str(batch), "--dtype", "float32"]
     process = Turns("module", words, threads=1)
@@ -56,23 +56,34 @@ def upstreams(network: str, batch: int) -> float:
 
 
 def main() -> None:
-    """Parses the command line, measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--network", default="resnet-50")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=3)
+    """Parse the command line, measure and print the result."""
+    parser = argparse.ArgumentParser("python -m benchmarks.point", description=__doc__)
+    parser.add_argument(
+        "--network", metavar="NAME", default="resnet-50", help="Network [%(default)s]"
+    )
+    parser.add_argument(
+        "--batch", metavar="N", type=int, default=4, help="Batch, in images [%(default)s]"
+    )
+    parser.add_argument(
+        "--repeats",
+        metavar="N",
+        type=int,
+        default=3,
+        help="Runs of each side; medians are printed [%(default)s]",
+    )
     given = parser.parse_args()
     found = [
         (*ours(given.network, given.batch), upstreams(given.network, given.batch))
         for _ in range(given.repeats)
     ]
-    mine, windows, known, theirs = zip(*found, strict=True)
+    mine, windows, reached, theirs = zip(*found, strict=True)
     seconds, module = statistics.median(mine), statistics.median(theirs)
     print(
-        f"{given.network} b{given.batch} on one of {len(os.sched_getaffinity(0))} cores: known to "
-        f"2 % after {seconds:.1f} s ({statistics.median(windows):.0f} windows, warm-up among them; "
-        f"{known.count(False)} of {len(known)} not within the budget); {_BATCHES} batches by "
-        f"Module {module:.1f} s: {module / seconds:.2f} times as long; n = {len(found)}, medians"
+        f"{given.network} b{given.batch} on 1 of {len(os.sched_getaffinity(0))} cores: 95 % CI "
+        f"±2 % after {seconds:.1f} s ({statistics.median(windows):.0f} windows with warm-up; "
+        f"{reached.count(False)} of {len(reached)} runs did not reach it within the budget); "
+        f"{_BATCHES} batches with Module: {module:.1f} s, {module / seconds:.2f} times as long; "
+        f"n = {len(found)}, medians"
     )
 
 

@@ -1,7 +1,7 @@
-"""How close resized images are to the best way: `python -m benchmarks.quality`.
+"""Compare the quality of scaled images with upstream's im2rec.py.
 
-SSIM of the pixels before encoding, ours and upstream's, against OpenCV's full decoding and area
-interpolation to the same size, over the images that are larger than the short edge.
+SSIM of the pixels before encoding, relative to OpenCV's full decoding with area interpolation to
+the same size. Only images that are scaled down count. Results: docs/explanation/data-benchmarks.md.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from im2rec_tools.formats.recipe import Recipe
 
 
 def similarities(data: bytes, recipe: Recipe) -> tuple[float, float] | None:
-    """SSIM of ours and of upstream's way; None for an image that is not scaled down."""
+    """Return the SSIM of mxscale and of upstream; None if it is not scaled down."""
     whole: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if min(whole.shape[:2]) <= recipe.short_edge:
         return None
@@ -36,9 +36,15 @@ def similarities(data: bytes, recipe: Recipe) -> tuple[float, float] | None:
 
 
 def main() -> None:
-    """Parses the command line and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=1000, help="of the sample, at most")
+    """Parse the command line and print the table."""
+    parser = argparse.ArgumentParser("python -m benchmarks.quality", description=__doc__)
+    parser.add_argument(
+        "--images",
+        metavar="N",
+        type=int,
+        default=1000,
+        help="Maximum number of images of the sample [%(default)s]",
+    )
     given = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as work:
@@ -48,10 +54,10 @@ def main() -> None:
         for edge in (256, 480):
             recipe = Recipe(short_edge=edge)
             pairs = [pair for file in files if (pair := similarities(file.read_bytes(), recipe))]
-            for name, values in zip(("ours", "upstream"), zip(*pairs, strict=True), strict=True):
+            for name, values in zip(("mxscale", "upstream"), zip(*pairs, strict=True), strict=True):
                 mean = f"{statistics.fmean(values):.4f}"
                 rows.append([edge, name, len(values), mean, f"{min(values):.4f}"])
-    headings = ["short edge", "way", "images", "SSIM mean", "least"]
+    headings = ["short edge", "packer", "images", "SSIM mean", "minimum"]
     print(tabulate(rows, headings, tablefmt="github", disable_numparse=True))
 
 

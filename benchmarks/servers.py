@@ -1,7 +1,7 @@
-"""The cost of servers on one machine, by set-up: `python -m benchmarks.servers`.
+"""Measure the cost of parameter servers on one machine, by placement.
 
-Two workers on two cores through dist_sync, set up in several ways, against one process on one core;
-repeats of all points alternate. docs/speed.md has figures.
+Two dist_sync workers on two cores are compared with one process on one core. Repeats of all points
+alternate. Results: docs/explanation/kvstores.md.
 """
 
 import argparse
@@ -18,19 +18,30 @@ NETWORKS: dict[str, dict[str, Any]] = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "TCP": {"env": ["DMLC_LOCAL=0"]},
     "files in /tmp (DMLC_LOCAL=1)": {"env": ["DMLC_LOCAL=1"]},
-    "TCP, two threads a process": {"env": ["DMLC_LOCAL=0", "OMP_NUM_THREADS=2"]},
-    "TCP, one server for both": {"env": ["DMLC_LOCAL=0"], "servers_per_host": 1},
+    "TCP, two threads per process": {"env": ["DMLC_LOCAL=0", "OMP_NUM_THREADS=2"]},
+    "TCP, one server for both workers": {"env": ["DMLC_LOCAL=0"], "servers_per_host": 1},
 }
 
 
 def main() -> None:
-    """Parses the command line, measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--windows", type=int, default=6)
+    """Parse the command line, measure and print the result."""
+    parser = argparse.ArgumentParser("python -m benchmarks.servers", description=__doc__)
+    parser.add_argument(
+        "--networks",
+        metavar="NAME",
+        nargs="+",
+        choices=NETWORKS,
+        default=list(NETWORKS),
+        help=f"Networks: {', '.join(NETWORKS)} [all]",
+    )
+    parser.add_argument(
+        "--repeats", metavar="N", type=int, default=3, help="Repeats of each point [%(default)s]"
+    )
+    parser.add_argument(
+        "--windows", metavar="N", type=int, default=6, help="Windows per process [%(default)s]"
+    )
     given = parser.parse_args()
-    print("| network | setting | images/s | of twice one process |\n|---|---|---|---|")
+    print("| network | setting | images/s | vs 2 x one process |\n|---|---|---|---|")
     for name in given.networks:
         base = NETWORKS[name] | {"windows": given.windows}
         two = base | {"kvstore": "dist_sync", "devices": 2}

@@ -1,10 +1,8 @@
-"""A report of a large run: 1,000 points of 256 ranks with 100 windows each.
+"""Measure the time and memory of the report of a large run.
 
-    python -m benchmarks.store [--points 1000] [--ranks 256] [--windows 100] [--folder DIR]
-
-Writes the run (2.5 GB of records, with times made up of noise), then runs `fab report.build` on it
-in a process of its own and prints its wall time, peak memory and the size of what it wrote. The
-run stays in the folder where one is given. docs/speed.md has figures.
+Writes a run with artificial times (2.5 GB of records by default), runs 'fab report.show' and
+'fab report.build' on it, and prints wall time, peak memory and file sizes. Results:
+docs/explanation/benchmarks.md.
 """
 
 import argparse
@@ -35,7 +33,7 @@ _PER_HOST = 16
 
 
 def trials(count: int, ranks: int) -> Iterator[Trial]:
-    """So many points of that many workers, by network, store, devices a worker and batch."""
+    """Yield points that differ by network, store, devices per worker and batch."""
     for number in range(count):
         place, network = divmod(number, len(_NETWORKS))
         place, store = divmod(place, len(_STORES))
@@ -54,7 +52,7 @@ def trials(count: int, ranks: int) -> Iterator[Trial]:
 
 
 def simulated_record(trial: Trial, ranks: Sequence[Rank], **known: Any) -> Record:
-    """A record of a job that nobody ran."""
+    """Return the record of a job that did not run."""
     hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
     identity = Identity(
         name=trial.name, key=trial.key, repeat=0, code_hash="0", data_manifest="", hosts=hosts
@@ -69,7 +67,7 @@ def simulated_record(trial: Trial, ranks: Sequence[Rank], **known: Any) -> Recor
 
 
 def _large_record(trial: Trial, windows: int, chance: np.random.Generator) -> Record:
-    """A record whose windows last about a second, a little longer the more devices there are."""
+    """Return a record with windows of about 1 s, longer with more devices."""
     seconds = chance.lognormal(0.1 * np.log2(trial.layout.devices), 0.02, (trial.workers, windows))
     return simulated_record(
         trial,
@@ -105,7 +103,7 @@ def _command(trial: Trial) -> str:
 
 
 def write(folder: Path, points: int, ranks: int, windows: int) -> None:
-    """Writes the run's records."""
+    """Write the records of a run."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(0)
     with (folder / RECORDS).open("w", encoding="utf-8") as file:
@@ -114,41 +112,51 @@ def write(folder: Path, points: int, ranks: int, windows: int) -> None:
 
 
 def timed(*arguments: str) -> tuple[float, float]:
-    """Seconds and MiB at most in memory of one `fab` command."""
+    """Return the seconds and the peak memory, in MiB, of a `fab` command."""
     command = [sys.executable, "-m", "fabric", *arguments]
     began = time.perf_counter()
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(running.pid, 0)
     seconds = time.perf_counter() - began
     if status:
-        sys.exit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+        code = os.waitstatus_to_exitcode(status)
+        sys.exit(f"{' '.join(command)}: expected exit status 0, got {code}")
     return seconds, used.ru_maxrss / 1024
 
 
 def main() -> None:
-    """Writes a run, reports it, says what that took."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
-    for name, default in (("points", 1000), ("ranks", 256), ("windows", 100)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--folder", type=Path)
+    """Parse the command line, write a run, build its report and print the cost."""
+    parser = argparse.ArgumentParser("python -m benchmarks.store", description=__doc__)
+    for name, default, text in (
+        ("points", 1000, "Points of the run"),
+        ("ranks", 256, "Ranks per point"),
+        ("windows", 100, "Windows per rank"),
+    ):
+        parser.add_argument(
+            f"--{name}", metavar="N", type=int, default=default, help=f"{text} [%(default)s]"
+        )
+    parser.add_argument(
+        "--folder",
+        metavar="DIR",
+        type=Path,
+        help="Keep the run in this folder, and reuse it if it exists [a temporary folder]",
+    )
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = asked.folder or Path(scratch) / "large"
         if not (folder / RECORDS).exists():
             write(folder, asked.points, asked.ranks, asked.windows)
-        _say(RECORDS, folder / RECORDS)
+        _print_size(RECORDS, folder / RECORDS)
         for task in ("report.show", "report.build"):
             seconds, memory = timed(task, "--run", f"{folder}/")
             print(f"{task:14} {seconds:6.1f} s {memory:6.0f} MiB")
         for path in sorted((folder / REPORT).iterdir()):
-            _say(path.name, path)
+            _print_size(path.name, path)
 
 
-def _say(name: str, path: Path) -> None:
+def _print_size(name: str, path: Path) -> None:
     print(f"{name:14} {path.stat().st_size / 1e6:8.1f} MB")
 
-
-_Raw: Any = argparse.RawDescriptionHelpFormatter
 
 if __name__ == "__main__":
     main()

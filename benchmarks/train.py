@@ -1,9 +1,9 @@
-"""Training steps against upstream's: `python -m benchmarks.train`.
+"""Compare training steps with upstream's.
 
-Three processes hold the same network, with the same first weights, and take turns: one trains as
-a worker does, one as a worker with `--costs upstream`, one as upstream's train_imagenet.py, by
-Module, with its copy of the input, its store and its accuracy in each step. Each turn begins and
-ends with a wait for all of MXNet's work; medians are compared.
+Three processes have the same network and first weights, and alternate: a worker, a worker with
+'--costs upstream', and upstream's train_imagenet.py with Module. Each step of the last two copies
+its input, updates its store and computes the accuracy. Each turn begins and ends with a wait for
+all of MXNet's operations; medians are compared. Results: docs/explanation/benchmarks.md.
 """
 
 import argparse
@@ -22,20 +22,20 @@ from bench.training.options import Options, parse
 from bench.training.startup import prepare_arithmetic
 
 NETWORKS = {"alexnet": 8, "inception-v3": 2, "resnet-50": 4, "resnet-152": 2, "tiny": 32}
-# From idle, a step: the first of a process builds the graph.
+# The first step of a process builds the graph.
 _WARM_UP = 2
-# Threads of the process whose turn is over spin for a while.
+# Threads of a process spin for a while after its turn.
 _REST_SECONDS = 0.3
 
 
 def options(network: str, batch: int, dtype: str) -> Options:
-    """What a worker of ours is asked for, and upstream's with it."""
+    """Return the options of all three processes."""
     words = f"--network {network} --batch-size {batch} --dtype {dtype} --benchmark 1 --windows 1"
     return parse([*words.split(), "--lr", "0.01"])
 
 
 def ours(asked: Options) -> Callable[[], object]:
-    """A step as a worker takes it."""
+    """Return a function that runs one step of a worker."""
     from bench.data.loader import synthetic_batches  # noqa: PLC0415 - loads MXNet
     from bench.training.worker import build_worker, step  # noqa: PLC0415
 
@@ -45,12 +45,15 @@ def ours(asked: Options) -> Callable[[], object]:
 
 
 def costly(asked: Options) -> Callable[[], object]:
-    """A step of a worker with upstream's costs."""
+    """Return a function that runs one step of a worker with upstream's costs."""
     return ours(replace(asked, costs="upstream"))
 
 
 def module(asked: Options) -> Callable[[], object]:
-    """A step as upstream's common/fit.py has it: Module, its store, SGD, accuracy."""
+    """Return a function that runs one step of upstream's common/fit.py.
+
+    Module with its store, SGD and accuracy.
+    """
     from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.checkpoint import symbol  # noqa: PLC0415 - loads MXNet
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
@@ -84,7 +87,7 @@ WAYS = {"ours": ours, "costly": costly, "module": module}
 
 
 def take_turns(way: str, asked: Options, cores: Sequence[int]) -> None:
-    """A process of one way: for each line, that many steps and what they took, in JSON."""
+    """Run as many steps as each line of stdin gives; print their times as JSON."""
     os.sched_setaffinity(0, cores)
     if way != "module":
         prepare_arithmetic(asked.dtype)
@@ -101,7 +104,7 @@ def take_turns(way: str, asked: Options, cores: Sequence[int]) -> None:
 
 
 class Turns:
-    """The process of one way of training a network, from this side."""
+    """Process that trains a network in one of the three ways."""
 
     def __init__(self, way: str, words: Sequence[str], threads: int) -> None:
         cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
@@ -114,20 +117,20 @@ class Turns:
         )
 
     def take(self, steps: int) -> tuple[float, float]:
-        """Seconds and processor seconds of so many steps."""
+        """Return the seconds and CPU seconds of that many steps."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(f"{steps}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self._process.args!r} ended")
+            raise SystemExit(f"benchmarks.train: {self._process.args!r} ended; see its error above")
         time.sleep(_REST_SECONDS)
         wall, cpu = json.loads(line)
         return wall, cpu
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._process.kill()
         self._process.communicate()
 
@@ -135,7 +138,10 @@ class Turns:
 def compared(
     ways: Sequence[tuple[str, Sequence[str]]], threads: int, rounds: int, steps: int
 ) -> list[list[tuple[float, float]]]:
-    """(seconds, processor seconds) per step of each way, which is (name, words), in turn."""
+    """Return (seconds, CPU seconds) per step and round of each way, in turn.
+
+    A way is (name, options).
+    """
     with ExitStack() as stack:
         turns = [Turns(way, words, threads) for way, words in ways]
         for one in turns:
@@ -151,7 +157,7 @@ def compared(
 
 
 def _report(name: str, batch: int, threads: int, taken: Any) -> list[float]:
-    """Print a line of the table; the ratios of images/s to the base's."""
+    """Print a line of the table and return its throughput ratios to the baseline."""
     wall = [statistics.median(step[0] for step in steps) for steps in taken]
     cpu = [statistics.median(step[1] for step in steps) for steps in taken]
     ratios = [wall[-1] / one for one in wall[:-1]]
@@ -164,9 +170,9 @@ def _report(name: str, batch: int, threads: int, taken: Any) -> list[float]:
 
 
 def _compare_all(given: argparse.Namespace) -> None:
-    """Print the table: without and with upstream's costs, each against the base."""
+    """Print the table: without and with upstream's costs, vs the baseline."""
     names = ("without costs", "with upstream's costs")
-    heads = ["network", "threads", *(f"images/s {one}" for one in names), "base"]
+    heads = ["network", "threads", *(f"images/s {one}" for one in names), "baseline"]
     heads += [f"ratio {one}" for one in names] + [f"by CPU time {one}" for one in names]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     ratios = []
@@ -181,18 +187,48 @@ def _compare_all(given: argparse.Namespace) -> None:
             ratios.append(_report(name, batch, threads, taken))
     for name, column in zip(names, zip(*ratios, strict=True), strict=True):
         mean = statistics.geometric_mean(column)
-        print(f"{name}: geometric mean {mean:.3f}, least {min(column):.3f}")
+        print(f"{name}: geometric mean {mean:.3f}, minimum {min(column):.3f}")
 
 
 def main() -> None:
-    """Parses the command line, measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS)[:-1])
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="and cores")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each")
-    parser.add_argument("--steps", type=int, default=2, help="a turn")
-    parser.add_argument("--dtype", default="float32", help="of ours; the base has float32")
-    parser.add_argument("--base", choices=WAYS, default="module", help="what ours is held against")
+    """Parse the command line, measure and print the result."""
+    parser = argparse.ArgumentParser("python -m benchmarks.train", description=__doc__)
+    parser.add_argument(
+        "--networks",
+        metavar="NAME",
+        nargs="+",
+        choices=NETWORKS,
+        default=list(NETWORKS)[:-1],
+        help=f"Networks: {', '.join(NETWORKS)} [all but tiny]",
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        nargs="+",
+        type=int,
+        default=[1, 2],
+        help="Numbers of threads, each on as many cores [1 2]",
+    )
+    parser.add_argument(
+        "--rounds", metavar="N", type=int, default=9, help="Turns of each process [%(default)s]"
+    )
+    parser.add_argument(
+        "--steps", metavar="N", type=int, default=2, help="Steps per turn [%(default)s]"
+    )
+    parser.add_argument(
+        "--dtype",
+        metavar="NAME",
+        default="float32",
+        help="Data type of mxscale's workers; the baseline has float32 [%(default)s]",
+    )
+    parser.add_argument(
+        "--base",
+        metavar="NAME",
+        choices=WAYS,
+        default="module",
+        help="Baseline of the ratios: `ours` (mxscale's worker), `costly` (with upstream's costs) "
+        "or `module` (upstream) [%(default)s]",
+    )
     for hidden in ("--way", "--cores", "--network", "--batch"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Upstream's im2rec.py as a program, under a NumPy that it was not written for.
+"""Run upstream's im2rec.py under NumPy 2.
 
-`python -m benchmarks.upstream PREFIX ROOT ...` runs the file of the installed mxnet package.
-Only what NumPy 2 took away is put back: names that the package looks up, and `tostring`.
+`python -m benchmarks.upstream PREFIX ROOT ...` runs the file of the installed mxnet package. It
+replaces only `tostring` and names that NumPy 2 removed.
 """
 
 import numbers
@@ -17,7 +17,7 @@ from bench.training.mxnet_shim import mx
 
 
 def pack(header: Any, payload: bytes) -> bytes:
-    """As mxnet/recordio.py has it, but for `tobytes`."""
+    """Pack a record as mxnet/recordio.py does, with `tobytes`."""
     if isinstance(header.label, numbers.Number):
         header = header._replace(flag=0)
     else:
@@ -28,7 +28,7 @@ def pack(header: Any, payload: bytes) -> bytes:
 
 
 def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
-    """As mxnet/recordio.py has it, but for `tobytes`."""
+    """Pack an image as mxnet/recordio.py does, with `tobytes`."""
     jpeg = img_fmt.lower() in {".jpg", ".jpeg"}
     kind = cv2.IMWRITE_JPEG_QUALITY if jpeg else cv2.IMWRITE_PNG_COMPRESSION
     _, encoded = cv2.imencode(img_fmt, img, [kind, quality])

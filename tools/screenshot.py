@@ -1,4 +1,7 @@
-"""Renew the screenshot in the README: `.venv/bin/python tools/screenshot.py RUN PICTURE`."""
+"""Renew the screenshot of the report page in the README.
+
+.venv/bin/python tools/screenshot.py docs/runs/demo docs/images/report-page.png
+"""
 
 import shutil
 import subprocess
@@ -13,7 +16,7 @@ WIDTH, HEIGHT = 1280, 1000
 
 
 def main(run: str, picture: str) -> None:
-    """Build a copy of the run's report, and photograph the top of its page."""
+    """Build the report of a copy of the run, and save the top of its page."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / Path(run).name
         shutil.copytree(run, copy)
@@ -30,4 +33,9 @@ def main(run: str, picture: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != len(("program", "run", "picture")):
+        sys.exit(
+            "tools/screenshot.py: expected a run and a picture. Run '.venv/bin/python "
+            "tools/screenshot.py docs/runs/demo docs/images/report-page.png'"
+        )
     main(*sys.argv[1:])

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Tries the project on every Python 3.11, 3.12 and 3.13 of this machine that really runs: environment
-# from the lock, MXNet's import, a dist_sync job of two workers, a read of RecordIO, and the tests of
-# what can differ between Pythons: parsers, code hash, options and their help, JSON, TOML, statistics, figures.
-# Looks on the PATH, where pyenv and uv keep theirs, and at PYTHONS="/path/to/python ...".
+# Test the project on each of Python 3.11, 3.12 and 3.13 that runs on this machine: environment from
+# the lock file, import of MXNet, a dist_sync job of two workers, reading RecordIO, and the tests whose
+# subject can differ between Pythons (parsers, code hash, options and help, JSON, TOML, statistics,
+# figures). Candidates: the PATH, pyenv, uv, and PYTHONS="/path/to/python ...".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 
 candidates() {
     for path in ${PYTHONS:-}; do echo "$path"; done
-    echo python3 # whose environment is the one of make test
+    echo python3 # uses the environment of 'make test'
     old_ifs=$IFS; IFS=:
     for folder in $PATH; do
         echo "$folder/python$1"
@@ -23,7 +23,7 @@ candidates() {
     done
 }
 
-# Sets `found` to the version that a program runs as; fails with its first word where it does not run.
+# Set `found` to the version of an interpreter; if it does not run, to its first line, and fail.
 runs() {
     found=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1) && return 0
     found=$(printf '%s\n' "$found" | sed -n 1p)
@@ -39,7 +39,7 @@ for version in 3.11 3.12 3.13; do
         command -v "$path" >/dev/null || continue
         if ! runs "$path"; then
             [ "$path" = python3 ] || summary="$summary
-$path: skipped, it does not run: $found"
+$path: skipped, does not run: $found"
         elif [ "$found" = "$version" ]; then
             python=$path
             break
@@ -47,7 +47,7 @@ $path: skipped, it does not run: $found"
     done
     if [ -z "$python" ]; then
         summary="$summary
-Python $version: skipped, none found that runs"
+Python $version: skipped, none that runs"
         continue
     fi
     echo "== Python $version: $python"
@@ -63,5 +63,5 @@ Python $version: FAILED ($python)"
     fi
 done
 echo "$summary"
-[ "$tried" -gt 0 ] || { echo "no Python to test with; name one with PYTHONS=/path/to/python" >&2; exit 2; }
+[ "$tried" -gt 0 ] || { echo "PATH: expected Python 3.11, 3.12 or 3.13, found none that runs. Name one: PYTHONS=/path/to/python make test-pythons" >&2; exit 2; }
 [ "$failed" -eq 0 ]

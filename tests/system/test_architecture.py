@@ -347,10 +347,10 @@ def test_every_python_that_does_not_run_is_skipped_with_its_reason(tmp_path: Pat
     assert (
         done.stdout.split()
         == (
-            f"Python 3.11: skipped, none found that runs\n"
-            f"{broken}: skipped, it does not run: shim: command not found\n"
-            f"Python 3.12: skipped, none found that runs\n"
-            f"Python 3.13: skipped, none found that runs\n"
+            f"Python 3.11: skipped, none that runs\n"
+            f"{broken}: skipped, does not run: shim: command not found\n"
+            f"Python 3.12: skipped, none that runs\n"
+            f"Python 3.13: skipped, none that runs\n"
         ).split()
     )
-    assert "name one with PYTHONS=" in done.stderr
+    assert "Name one: PYTHONS=" in done.stderr

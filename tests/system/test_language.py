@@ -45,6 +45,12 @@ def findings(texts: Iterator[tuple[int, str]]) -> Iterator[Finding]:
                 yield Finding(line + kept.count("\n", 0, match.start()), match[0], use)
 
 
+def programs() -> list[Path]:
+    """Modules, benchmarks and tools."""
+    rest = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*.py")]
+    return [*modules(), ROOT / "fabfile.py", *sorted(rest)]
+
+
 def lines(text: str) -> Iterator[tuple[int, str]]:
     """The text's lines, numbered from 1."""
     yield from enumerate(text.splitlines(), 1)
@@ -56,11 +62,15 @@ def without_code(markdown: str) -> str:
 
 
 def plain_files() -> list[Path]:
-    """Files whose whole text people read: sentences of notes, sweeps, the page, and the docs."""
+    """Files whose whole text people read: notes, sweeps, the page, scripts, and the docs."""
     return sorted(
         {
             ROOT / "bench/notes.toml",
             ROOT / "hosts.example",
+            ROOT / "docs/prices.example.toml",
+            ROOT / "Makefile",
+            ROOT / ".ci/run",
+            *(ROOT / "tools").glob("*.sh"),
             *(ROOT / "bench/sweeps").glob("*.toml"),
             *(ROOT / "plots/page").glob("*.html"),
             *(ROOT / "plots/page").glob("*.js"),
@@ -79,7 +89,7 @@ def rewritten(paths: list[Path]) -> list[Path]:
     return [path for path in paths if name(path) not in OLD]
 
 
-@pytest.mark.parametrize("path", rewritten(modules()), ids=name)
+@pytest.mark.parametrize("path", rewritten(programs()), ids=name)
 def test_strings_and_docstrings_are_plain(path: Path) -> None:
     assert list(findings(texts(path.read_text(encoding="utf-8")))) == []
 
@@ -90,7 +100,7 @@ def test_notes_sweeps_page_and_docs_are_plain(path: Path) -> None:
     assert list(findings(lines(without_code(text) if path.suffix == ".md" else text))) == []
 
 
-@pytest.mark.parametrize("path", rewritten(modules()), ids=name)
+@pytest.mark.parametrize("path", rewritten(programs()), ids=name)
 def test_the_first_line_of_a_docstring_is_one_short_sentence(path: Path) -> None:
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -163,7 +163,7 @@ def test_drift_skew_and_correlation_leave_three_and_five_repeats_their_coverage(
 
 
 def test_a_pilot_lessens_the_bias_of_right_skewed_windows() -> None:
-    # If all windows decided, as they did, 0.0066: see the table in docs/measuring.md.
+    # If all windows decided, as they did, 0.0066: see the table in docs/explanation/validation.md.
     assert abs(simulate(KINDS["lognormal s = 1, 5 %"], 1200).bias) < 0.005
 
 
