@@ -1,1 +1,1 @@
-"""What is measured: trials, the training job, networks and data. Runs on every host."""
+"""Trials, the training job, networks and data: the code that runs on every host."""

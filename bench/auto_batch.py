@@ -87,8 +87,9 @@ _NO_THREAD = ("std::system_error", "resource temporarily unavailable")
 
 @dataclass(frozen=True, kw_only=True)
 class BatchProbe:
-    """The worker to try, by its whole command, and the processes that share its memory.
+    """The worker to try, and the processes that share its memory.
 
+    command   the whole command of the worker
     devices   devices of this worker
     gpu       whether the devices have their own memory
     workers   worker processes that share the machine's memory
@@ -150,10 +151,11 @@ class _Tries:
         self.taken: dict[int, int] = {}
 
     def fits(self, batch: int) -> bool:
-        """Return whether a batch fits; at a limit, 1 and 2 must fit in most of three tries.
+        """Return whether a batch fits.
 
-        Larger batches keep headroom for variation between runs. Batches of 1 and 2 cannot: the
-        headroom would cost half of the batch.
+        Larger batches keep headroom for variation between runs. For batches of 1 and 2 the headroom
+        would cost half of the batch, so under a limit (ulimit) they must fit in most of three tries
+        instead.
         """
         fits = self._fits(batch)
         if batch > _FEW or not _is_limited() or self._fits(batch) == fits:
@@ -168,9 +170,10 @@ class _Tries:
         return fit
 
     def confirmed(self, batch: int) -> int:
-        """Confirm a batch by a second try, or decrease it; runs vary at a process's own limit.
+        """Confirm a batch by a second try, or decrease it until it fits.
 
-        Batches of 1 and 2 are already confirmed.
+        Only a limit of the process (ulimit) needs this, because runs vary near it. `fits` already
+        confirms batches of 1 and 2.
         """
         limited = _is_limited()
         while limited and batch > _FEW and not self.fits(batch):
@@ -178,7 +181,7 @@ class _Tries:
         return batch
 
     def _headroom(self, batch: int) -> int:
-        """Return the bytes by which runs of this batch vary: a share of the images' memory."""
+        """Return the bytes by which runs of a batch vary, a share of the images' memory."""
         if batch <= _FEW or len(self.taken) < 2:
             return 0
         (least, base), (last, most) = min(self.taken.items()), max(self.taken.items())
@@ -205,7 +208,7 @@ def _number(path: Path) -> int | None:
 
 
 def _limits(share: int | None, headroom: int) -> dict[int, int]:
-    """Return the limits of a try: this process's own less headroom, and the memory share."""
+    """Return a try's limits: this process's own less headroom, and the memory share."""
     found = {}
     for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS):
         soft, hard = resource.getrlimit(kind)
@@ -236,26 +239,29 @@ def _errors(stream: Iterable[str]) -> Iterator[str]:
 
 
 def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[bool, int]:
-    """Return whether the batch fits, and its peak bytes; `server` is a server's memory."""
+    """Return whether the batch fits, and its peak bytes.
+
+    `server`: memory of one server in bytes.
+    """
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
     if share <= 0 and not tried.gpu:
         echo(f"{tried.name}{batch} per device does not fit", err=True)
         return False, 0
     limits = _limits(None if tried.gpu else share, headroom)
     killed = oom_kills()
-    with TemporaryFile("w+") as said, TemporaryFile("w+") as stream, TemporaryDirectory() as saved:
+    with TemporaryFile("w+") as log, TemporaryFile("w+") as stream, TemporaryDirectory() as saved:
         words = [*length_options(tried), *saving_options(tried, saved), *_SHORT]
         child = subprocess.Popen(
             [*tried.command, *words, f"--batch-size={batch * tried.devices}"],
             env=os.environ | tried.env | {events.STREAM_VARIABLE: str(stream.fileno())},
             pass_fds=(stream.fileno(),),
             stdout=subprocess.DEVNULL,
-            stderr=said,
-            preexec_fn=partial(_begin, limits),  # noqa: PLW1509 - a few calls, no thread of ours
+            stderr=log,
+            preexec_fn=partial(_begin, limits),  # noqa: PLW1509 - a few calls, no threads
         )
         end = _ended(child, limits)
-        said.seek(0)
-        errors = said.read().strip()
+        log.seek(0)
+        errors = log.read().strip()
         stream.seek(0)
         failed = set(_errors(stream))
     full = end.code != 0 and (
@@ -284,7 +290,10 @@ def length_options(tried: BatchProbe) -> tuple[str, ...]:
 
 
 def saving_options(tried: BatchProbe, folder: str) -> tuple[str]:
-    """Return where a try saves its weights: saving takes memory, so only if training saves."""
+    """Return the option that saves a try's weights if training saves its weights.
+
+    Saving takes memory, so a try must do it too.
+    """
     taker = empty("auto_batch", "")
     taker.add_argument("--model-prefix", default="")
     prefix = taker.parse_known_args(tried.command)[0].model_prefix
@@ -386,8 +395,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_out_of_memory_text(text: str) -> bool:
     """Return whether a program's output reports a lack of memory or threads."""
-    said = text.lower()
-    return any(words in said for words in _MESSAGES) or all(words in said for words in _NO_THREAD)
+    lower = text.lower()
+    return any(words in lower for words in _MESSAGES) or all(words in lower for words in _NO_THREAD)
 
 
 def oom_kills(proc: Path = Path("/proc/vmstat"), cgroup: Path = _CGROUP) -> int | None:
@@ -414,7 +423,7 @@ def advice(batch: int, devices: int) -> str:
 def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
     """Find the largest batch per device for a worker with these options.
 
-    Raises SpecError if none.
+    Raises SpecError if none fits.
     """
     if is_distributed(options.kv_store):
         raise SpecError(

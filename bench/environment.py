@@ -16,20 +16,21 @@ _END = 1 << 20
 
 
 def software() -> dict[str, str]:
-    """Return Python's version and, if MXNet is loaded, its version, library and digest."""
+    """Return Python's version and, if loaded, MXNet's version, library and digest."""
     found = {"python": platform.python_version(), "python_path": sys.executable}
     mx = sys.modules.get("mxnet")
     if mx is None:
         return found
     library = str(Path(mx.libinfo.find_lib_path()[0]).resolve())
-    told = {"mxnet": mx.__version__, "mxnet_library": library, "mxnet_digest": _digest(library)}
-    return found | told
+    loaded = {"mxnet": mx.__version__, "mxnet_library": library, "mxnet_digest": _digest(library)}
+    return found | loaded
 
 
 def _digest(library: str) -> str:
-    """Hash a library's size, first MiB (which holds the linker's build ID) and last MiB.
+    """Hash a library's size, first MiB and last MiB.
 
-    Hashing all of it would add half a second between the last window and the end of the job.
+    The first MiB holds the linker's build ID. Hashing all of it would add half a second between the
+    last window and the end of the job.
     """
     with Path(library).open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -52,7 +53,7 @@ def computing() -> dict[str, str]:
 
 
 def describe(root: Path) -> dict[str, Any]:
-    """Return facts about this machine, the checkout at `root` and the installed packages."""
+    """Return facts about this machine, the checkout at `root` and installed packages."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(root),
@@ -86,7 +87,7 @@ def _processor() -> str:
 
 
 def _commit(root: Path) -> str:
-    """Return the checkout's short commit, with + if files are modified; '' outside git."""
+    """Return the checkout's short commit, with + if modified; '' outside git."""
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = _git(root, "status", "--porcelain", "--untracked-files=no")

@@ -1,4 +1,4 @@
-"""The exception for mistakes in sweeps, options and data paths, and parsers that raise it."""
+"""Errors in sweeps, options and data paths, and parsers that raise them."""
 
 import contextlib
 import difflib

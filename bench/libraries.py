@@ -1,6 +1,6 @@
-"""The libraries of a worker: `python -m bench.libraries` prints them as a line of JSON.
+"""The libraries of a worker; `python -m bench.libraries` prints them as JSON.
 
-Hosts are compared by this line, so it holds only facts that equal wheels have in common.
+hosts.check compares hosts by this line, so it holds only facts that equal wheels have in common.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ _OPENCV = (
 
 
 def facts() -> dict[str, Any]:
-    """Return versions and builds of MXNet, OpenCV, the CUDA runtime and other packages."""
+    """Return versions and builds of MXNet, OpenCV, the CUDA runtime and packages."""
     enabled = sorted(name for name, one in mx.runtime.Features().items() if one.enabled)
     found: dict[str, Any] = {
         "mxnet": mx.__version__,
@@ -47,16 +47,16 @@ def facts() -> dict[str, Any]:
 
 
 def opencv() -> dict[str, str]:
-    """Return OpenCV's version, a digest of its build information and the relevant lines."""
+    """Return OpenCV's version, and the digest and relevant lines of its build."""
     try:
         import cv2  # noqa: PLC0415 - another MXNet may lack it
     except ImportError:
         return {}
     text = cv2.getBuildInformation()
     lines = [line.partition(":") for line in text.splitlines()]
-    told = {name.strip(): " ".join(value.split()) for name, _, value in reversed(lines)}
+    lines_by_name = {name.strip(): " ".join(value.split()) for name, _, value in reversed(lines)}
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    build = {name: told[name] for name in _OPENCV if name in told}
+    build = {name: lines_by_name[name] for name in _OPENCV if name in lines_by_name}
     return {"version": cv2.__version__, "digest": digest, **build}
 
 

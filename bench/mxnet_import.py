@@ -1,4 +1,4 @@
-"""The former name of bench.training.mxnet_shim, for scripts that import `mx` from here."""
+"""Former name of bench.training.mxnet_shim, for scripts that import it."""
 
 from bench.training.mxnet_shim import mx
 

@@ -117,9 +117,9 @@ UNSTEADY = frozenset({NoteKind.NOT_STEADY, NoteKind.DRIFT})
 
 @cache
 def _table(name: str) -> dict[str, str]:
-    """Sentences or headlines by kind.
+    """Return the sentences or headlines by kind.
 
-    Data, so that rewording does not change the code hash.
+    They are data, so rewording them does not change the code hash.
     """
     path = Path(__file__).with_suffix(".toml")
     table: dict[str, str] = tomllib.loads(path.read_text(encoding="utf-8"))[name]
@@ -128,7 +128,7 @@ def _table(name: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Note:
-    """A caveat of a result: its kind, its figures, and the part of the point it is about."""
+    """A caveat of a result: its kind, its figures and the part of the point in scope."""
 
     kind: NoteKind
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -151,7 +151,7 @@ def as_json(note: Note) -> dict[str, Any]:
 def of_json(value: Any) -> Note:
     """Read a note from JSON values.
 
-    Raises ValueError if they are none. Unknown kinds become TEXT.
+    Raises ValueError if they are not a note. Unknown kinds become TEXT.
     """
     if not isinstance(value, Mapping):
         raise ValueError(f"note: expected an object, got {value!r:.60}")  # noqa: TRY004
@@ -165,10 +165,11 @@ def of_json(value: Any) -> Note:
 
 
 def merged(repeats: Sequence[Iterable[Note]]) -> list[Note]:
-    """Merge the notes of a point's repeats: equal notes become one with all values of figures.
+    """Merge the notes of a point's repeats.
 
-    Notes are equal if they have the same kind and scope and their figures differ only in numbers.
-    The scope of a note that is not in every repeat lists its repeats (from 1).
+    Equal notes become one note with all values of their figures. Notes are equal if they have the
+    same kind and scope and their figures differ only in numbers. The scope of a note that is not in
+    every repeat lists its repeats (from 1).
     """
     groups: dict[tuple[Any, ...], dict[int, list[Note]]] = {}
     for number, notes in enumerate(repeats, 1):
@@ -185,7 +186,7 @@ def _one(group: Mapping[int, Sequence[Note]], of: int) -> Note:
 
 
 def _identity(note: Note) -> tuple[Any, ...]:
-    """The parts that must be equal in merged notes: everything but the values of numbers."""
+    """Return the parts that equal notes share: everything but the values of numbers."""
     figures = ((name, "" if _is_number(one) else str(one)) for name, one in note.figures.items())
     return note.kind, str(sorted(note.scope.items())), tuple(sorted(figures))
 
@@ -197,7 +198,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _union(values: Sequence[Any]) -> Any:
-    """The common value, or all distinct values."""
+    """Return the common value, or all distinct values."""
     found: list[Any] = []
     for value in values:
         found += [one for one in _listed(value) if one not in found]
@@ -241,7 +242,7 @@ class _Figures(dict[str, _Shown]):
 
 
 def template(kind: NoteKind) -> str:
-    """The format string of a kind's sentence, for the reference."""
+    """Return the format string of a kind's sentence, for the reference."""
     return _table("sentences")[kind]
 
 
@@ -255,7 +256,7 @@ def sentence(note: Note) -> str:
 
 
 def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:
-    """Return the notes' texts with their scopes; of many with one kind, the first `most`.
+    """Return the notes' texts with their scopes: `most` of each kind, then a count.
 
     'rank 2 on n2: computes 21 % slower than the other ranks (in 2 of 3 repeats)'
     """
@@ -272,7 +273,7 @@ def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:
 
 
 def whole(note: Note) -> str:
-    """Return the note's text with its host, rank or process: 'node1: 12 MiB moved ...'."""
+    """Return the note's text after its host, rank or process: 'node1: 12 MiB moved'."""
     place = _place(note.scope)
     return f"{place}: {sentence(note)}" if place else sentence(note)
 
@@ -283,7 +284,7 @@ def _count(scope: Mapping[str, Any]) -> str:
 
 
 def _place(scope: Mapping[str, Any]) -> str:
-    """'rank 2 on n2', 'node1 and 1 more host on the same machine', 'worker 0', or ''."""
+    """Return 'rank 2 on n2', 'worker 0', 'n1 and 1 more host on the same machine'."""
     hosts = _listed(scope.get("hosts", scope.get("host", [])))
     others = len(hosts) - 1
     plural = "s" if others > 1 else ""

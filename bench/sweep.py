@@ -1,4 +1,4 @@
-"""Sweep files: a TOML file of points, each a product of lists, becomes a tuple of trials.
+"""Sweep files: TOML files of points, each a product of lists, expanded to trials.
 
 All points share the top-level fields. In a [[points]] table, `network`, `kvstore`, `mode` and
 `devices` may be lists, `devices` may be a series "1..256" (doubling, ending with the last number),
@@ -36,9 +36,10 @@ def within(devices: int) -> list[int]:
 def spread(data: dict[str, Any], hosts: int, devices: int) -> dict[str, Any]:
     """Replace the device counts of a sweep file's data by those of a cluster.
 
-    A kvstore within one process covers up to one host's `devices`. A distributed kvstore goes on
-    to all `hosts`, starting where the file starts: at one device, or at two hosts. One worker, the
-    speed-up baseline of that kvstore, is always measured. Points without device counts are kept.
+    A kvstore within one process gets counts up to the `devices` of one host. A distributed kvstore
+    gets counts up to all `hosts`, and starts at one device or at two hosts, as in the file. One
+    worker, the speed-up baseline of that kvstore, is always measured. Points without device counts
+    are kept.
     """
     points = data.get("points")
     if not isinstance(points, list):
@@ -54,15 +55,15 @@ def spread(data: dict[str, Any], hosts: int, devices: int) -> dict[str, Any]:
 
 
 def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[Any]:
-    said = data | point if isinstance(point, dict) else {}
-    if "devices" not in said:
+    full_point = data | point if isinstance(point, dict) else {}
+    if "devices" not in full_point:
         return [point]
-    stores = said.get("kvstore", "local")
-    first, full = _first(said["devices"]), said.get("devices_per_host", 0)
+    stores = full_point.get("kvstore", "local")
+    first, full = _first(full_point["devices"]), full_point.get("devices_per_host", 0)
     beyond = [count * devices for count in within(hosts)[1:]]
     made = []
     for store in stores if isinstance(stores, list) else [stores]:
-        one_worker = [devices if said.get("device") == "gpu" else 1]
+        one_worker = [devices if full_point.get("device") == "gpu" else 1]
         counts = one_worker if is_distributed(store) and 0 < full < first else within(devices)
         counts += beyond if is_distributed(store) else []
         if counts:
@@ -180,11 +181,12 @@ def path_of(name: str) -> Path:
 def load_sweep(
     name: str, *, engine: str | None = None, hosts: int = 0, fields: dict[str, Any] | None = None
 ) -> Sweep:
-    """Load a sweep by name or path; SpecError with file, field, expected and actual value.
+    """Load a sweep by name or path.
 
-    `engine` and `fields` override the file for all points; fields["env"] is added to the file's
-    variables and takes precedence. With `hosts` of fields["devices_per_host"] devices each, points
-    with device counts get those of such a cluster (`spread`).
+    Raises SpecError with file, field, expected and actual value. `engine` and `fields` override the
+    file for all points; fields["env"] is added to the file's variables and takes precedence. With
+    `hosts` of fields["devices_per_host"] devices each, points with device counts get those of such
+    a cluster (`spread`).
     """
     if engine is not None and engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
@@ -247,9 +249,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         except SpecError as error:
             raise SpecError(f"point {number}: {error}") from error
         if len(found) > MOST_POINTS:
-            raise SpecError(
-                error_line("points", expected=f"{MOST_POINTS} or fewer in all", got="more")
-            )
+            raise SpecError(error_line("points", expected=f"{MOST_POINTS} or fewer", got="more"))
     return Sweep(
         name=path.stem,
         description=str(data.get("description", "")),
@@ -318,7 +318,7 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def series(value: Any) -> list[int]:
-    """Parse device counts: 4, [1, 2, 4] or "1..6", which doubles up to the end: 1, 2, 4, 6."""
+    """Parse device counts: 4, [1, 2, 4] or "1..6", which means 1, 2, 4, 6."""
     counts = value if isinstance(value, list) else [value]
     if isinstance(value, str):
         first, dots, last = value.partition("..")

@@ -86,7 +86,10 @@ def _missing() -> list[str]:
 
 
 def _check_role(options: Options) -> None:
-    """Raise SpecError unless DMLC_ROLE is a worker's: MXNet's import would start a server."""
+    """Raise SpecError unless DMLC_ROLE is a worker's.
+
+    For any other role, MXNet's import would start a server or scheduler.
+    """
     role = os.environ.get("DMLC_ROLE", "worker" if not is_distributed(options.kv_store) else "")
     if is_distributed(options.kv_store) and (role != "worker" or _missing()):
         raise SpecError(
@@ -132,10 +135,13 @@ def _say_done(summary: "TrainingSummary") -> None:
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
-    """Exit at once: a normal exit waits for the other workers in the kvstore's destructor."""
+    """Report the error and exit at once.
+
+    A normal exit would wait for the other workers in the kvstore's destructor.
+    """
     # MXNet prints its own stack before the message.
-    said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    line = said[-1] if said else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    line = lines[-1] if lines else type(error).__name__
     events.say("failed", {"message": line, "error": type(error).__name__})
     sys.stdout.flush()
     sys.stderr.flush()

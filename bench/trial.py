@@ -76,7 +76,7 @@ class Trial:
 
     @property
     def label(self) -> str:
-        """The network's name in tables: 'resnet-152', or 'input, 4 threads' without training."""
+        """The network's name in tables: 'resnet-152'; 'input, 4 threads' without training."""
         if self.mode != "test-io":
             return self.network_name
         threads = f"{self.data.nthreads} thread{'s' if self.data.nthreads > 1 else ''}"
@@ -117,7 +117,7 @@ class Trial:
 
     @property
     def hosts(self) -> int:
-        """Number of hosts of the job: those with workers, then those that only run servers."""
+        """Number of hosts of the job: those with workers, and those with servers only."""
         return self.worker_hosts + (
             self.layout.server_hosts if is_distributed(self.layout.kvstore) else 0
         )
@@ -142,7 +142,7 @@ class Trial:
 
     @property
     def worker_batches(self) -> tuple[int, ...]:
-        """Images per step by rank; if a fixed batch does not divide, the first ranks get more."""
+        """Images per step by rank; the first ranks get the remainder of a fixed batch."""
         if not self.training.global_batch_fixed:
             return (self.training.batch_per_device * self.layout.devices_per_worker,) * self.workers
         each, more = divmod(self.training.global_batch_fixed, self.workers)
@@ -223,7 +223,7 @@ def with_role(*roles: Role) -> tuple[str, ...]:
 
 
 def composed(fields: Mapping[str, Any]) -> Trial:
-    """Build a trial from settings without validation; TypeError for unknown or missing ones."""
+    """Build a trial without validation; TypeError for unknown or missing settings."""
     parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
     own: dict[str, Any] = {}
     for name, value in fields.items():
@@ -235,7 +235,7 @@ def composed(fields: Mapping[str, Any]) -> Trial:
 
 
 def make(fields: dict[str, Any]) -> Trial:
-    """Build a trial from these fields, fill in the rest and validate it; raises SpecError."""
+    """Build a trial from these fields, fill in defaults, validate; raises SpecError."""
     given = {name: checked(name, FIELDS[name].type, value) for name, value in fields.items()}
     given.setdefault("network", "tiny")
     given["num_layers"] = checked_layers(given["network"], given.get("num_layers"))
@@ -264,7 +264,10 @@ def is_called(trial: Trial, words: str) -> bool:
 
 
 def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
-    """Return the trials whose names contain all words: 'resnet-152 x256'; SpecError if none."""
+    """Return the trials whose names contain all words; SpecError if none.
+
+    Example: 'resnet-152 x256'.
+    """
     found = [trial for trial in trials if is_called(trial, words)]
     if not found:
         names = ", ".join(trial.name for trial in trials)
@@ -290,7 +293,7 @@ OF_FIELDS = frozenset(
 
 
 def check(trial: Trial) -> None:
-    """Validate a trial; SpecError with the field, the expectation and the actual value."""
+    """Validate a trial; SpecError with the field, expected and actual value."""
     for name, field in FIELDS.items():
         if problem := field.setting.problem(trial.value(name)):
             raise SpecError(f"{name}: {problem}")
@@ -532,9 +535,9 @@ _DERIVED = ("image_shape", "devices_per_worker", "devices_per_host", "steps_per_
 
 
 def changed(trial: Trial, text: str) -> Trial:
-    """Apply FIELD=VALUE and env.NAME=VALUE to a trial and derive dependent settings again.
+    """Apply FIELD=VALUE and env.NAME=VALUE settings to a trial.
 
-    Raises SpecError with the invalid setting.
+    Settings that depend on them are derived again. Raises SpecError with the invalid setting.
     """
     fields = _given(trial)
     for one in filter(None, _BETWEEN.split(text.strip())):

@@ -8,7 +8,7 @@ from typing import Any
 from bench.errors import SpecError, error_line
 
 _SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
-# What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
+# The values of --use-imagenet-data-augmentation. Upstream applies them too late to take effect.
 IMAGENET: dict[str, Any] = {
     "rgb_mean": "123.68,116.779,103.939",
     "rgb_std": "58.393,57.12,57.375",
@@ -71,16 +71,16 @@ class AugmentationOptions:
 
     @property
     def crop_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest square crop.
+        """The smallest and the largest edge of square crops, in pixels; -1: no such crops.
 
-        If only one is given, it is both; -1 is none.
+        If only one is given, it is both.
         """
         least, most = self.min_crop_size, self.max_crop_size
         return (most if least == -1 else least, least if most == -1 else most)
 
     @property
-    def colours(self) -> tuple[str, ...]:
-        """The options that are set and need color images."""
+    def color_changes(self) -> tuple[str, ...]:
+        """Names of the requested changes that need color images."""
         names = ("max_random_h", "max_random_s", "max_random_l", "saturation", "pca_noise")
         return tuple(name for name in names if getattr(self, name))
 
@@ -89,12 +89,12 @@ NONE = AugmentationOptions()
 
 
 def flag(name: str) -> str:
-    """An option as it is typed: 'max_random_h' is --max-random-h."""
+    """Return the option of a field: '--max-random-h' for 'max_random_h'."""
     return "--" + name.replace("_", "-")
 
 
 def add_options(made: argparse.ArgumentParser) -> None:
-    """Add the options of augmentation to a parser."""
+    """Add the augmentation options to a parser."""
     group = made.add_argument_group("Augmentation (training images only)")
     for one in fields(AugmentationOptions):
         group.add_argument(
@@ -115,7 +115,7 @@ def add_options(made: argparse.ArgumentParser) -> None:
 
 
 def augmentation_of(given: Mapping[str, Any]) -> AugmentationOptions:
-    """Return the augmentation of the typed options; SpecError if invalid."""
+    """Return the augmentation options among typed options; SpecError if invalid."""
     asked = AugmentationOptions(
         **{one.name: given[one.name] for one in fields(AugmentationOptions)}
     )

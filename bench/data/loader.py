@@ -42,11 +42,12 @@ def split(data: Any, label: Any, contexts: list[Any]) -> Batch:
 
 
 def synthetic_batches(options: Options, contexts: list[Any], first: int) -> Iterator[Batch]:
-    """Yield fixed random images, uniform in [-1, 1], with new random labels in each step.
+    """Yield fixed random images with new random labels in each step.
 
-    A network that memorizes its batch drives the loss to 0, and the denormal numbers that follow
-    slow down the arithmetic. Each image of the global batch depends on `seed` and its number, from
-    `first` on, so that any number of workers that share the batch train alike. The images stay on
+    Pixels are uniform in [-1, 1]. The labels change because a network that memorizes its batch
+    drives the loss to 0, and the denormal numbers that follow slow down the arithmetic. Each image
+    of the global batch depends only on `seed` and its number, so any number of workers that share
+    the batch train alike. `first` is the number of this worker's first image. The images stay on
     the devices, or, with upstream's costs, are copied there in each step.
     """
     images = np.empty((options.batch_size, *options.image_shape), dtype=np.float32)
@@ -69,7 +70,7 @@ def synthetic_batches(options: Options, contexts: list[Any], first: int) -> Iter
 
 
 def _copied_batches(data: Any, labels: Any, contexts: list[Any], host: Any) -> Iterator[Batch]:
-    """Yield the images with each batch of labels in turn, copied from the host in each step.
+    """Yield the images with new labels, copied from the host in each step.
 
     Upstream's Module also copies into the same arrays on each device.
     """
@@ -127,9 +128,10 @@ def training_batches(
 def validation_batches(
     options: Options, portion: WorkerPartition, batch_size: int
 ) -> Iterator[tuple[Any, Any, int]]:
-    """Yield images and labels of one epoch in order, and the number of images that count.
+    """Yield images and labels of one epoch in order, and the number of valid images.
 
-    The last batch is padded with the first images. Memory is reused as in `training_batches`.
+    The last batch is padded with the first images; only its valid images are scored. Memory is
+    reused as in `training_batches`.
     """
     images = portion.images
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)

@@ -22,14 +22,18 @@ _REPUSH = "Push the data again by 'fab hosts.push-data'"
 
 @dataclass(frozen=True, kw_only=True)
 class HostPartition:
-    """Share `index` of a data set; `images` per shard name, for every share of the set."""
+    """A host's share of a data set.
+
+    index   number of the share, from 0
+    images  images per shard name, for every share of the set
+    """
 
     index: int
     images: tuple[dict[str, int], ...]
 
     @property
     def label(self) -> str:
-        """Its number in texts, counted from 1: 'share 2 of 4'."""
+        """The share's name in texts, counted from 1: 'share 2 of 4'."""
         return f"share {self.index + 1} of {len(self.images)}"
 
 
@@ -52,12 +56,12 @@ class WorkerPartition:
 
     @property
     def first(self) -> int:
-        """The index of its first image among all files."""
+        """Index of the first image among all files."""
         return self.total * self.index // self.count
 
     @property
     def images(self) -> int:
-        """Its number of images; parts differ by at most one."""
+        """Number of images; parts differ by at most one."""
         return self.total * (self.index + 1) // self.count - self.first
 
 
@@ -68,7 +72,10 @@ def text(share: HostPartition) -> str:
 
 
 def read(folder: Path) -> HostPartition | None:
-    """Read the share that a folder holds; None for a whole set. Raises SpecError."""
+    """Read the share that a folder holds; None for a whole data set.
+
+    Raises SpecError for an invalid description of a share.
+    """
     path = folder / FILE
     if not path.is_file():
         return None
@@ -241,7 +248,7 @@ def _damage(rec: Path) -> str:
         for offset, payload in records(rec):
             where = f"{rec}: record {count} at byte {offset}"
             if made and not manifest.is_packed(made, count, frame(payload)):
-                return f"{where}: differs from what was packed"
+                return f"{where}: modified after packing"
             if index is not None and [at for _, at in index[count : count + 1]] != [offset]:
                 return f"{where}: the index {beside.name} lists a different position"
             count += 1
@@ -254,9 +261,9 @@ def _damage(rec: Path) -> str:
 def main() -> None:
     """Print the lines and the share of each given data set, as JSON.
 
-    With --verify, exit with an error line if a shard differs from what was packed.
+    With --verify, exit with an error line if a shard was modified after packing.
     """
-    said = []
+    found = []
     verify, names = sys.argv[1:2] == ["--verify"], sys.argv[1:]
     if verify:
         del names[0]
@@ -266,8 +273,8 @@ def main() -> None:
     for data in names:
         share = read(Path(data)) if Path(data).is_dir() else None
         at = [share.index, len(share.images)] if share else None
-        said.append({"lines": lines(data), "share": at})
-    print(json.dumps(said))
+        found.append({"lines": lines(data), "share": at})
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

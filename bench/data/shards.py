@@ -1,4 +1,4 @@
-"""The .rec files of a job, their number of images and the position of each image."""
+"""The .rec files of a job: paths, number of images, position of each image."""
 
 from collections import Counter
 from pathlib import Path
@@ -53,10 +53,11 @@ def _path(text: str) -> Path:
 
 
 def shards(data: str) -> tuple[Path, ...]:
-    """Return the .rec files of `data`: a file, a folder, several joined by ';', or a list.
+    """Return the .rec files of `data`.
 
-    Other files in a folder are ignored. Raises SpecError if there are none, or if a file occurs
-    twice, because its images would count twice.
+    `data` is a file, a folder, several of them joined by ';', or a .txt list. Other files in a
+    folder are ignored. Raises SpecError if there are none, or if a file occurs twice, because its
+    images would count twice.
     """
     found: list[Path] = []
     for path in split_data(data):

@@ -23,12 +23,12 @@ _COLOR_MODES = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_R
 
 
 def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: Any = None) -> float:
-    """Decode a record into `out`, float32 of (channels, height, width); return its label.
+    """Decode a record into `out` and return its label.
 
-    `place` is its file, offset and length in bytes. With `draw`, a NumPy Generator, the image is
-    augmented by `options.augmentation`; otherwise the values equal those of MXNet's
-    ImageRecordIter: RGB, center crop, (value - mean) / std. Raises SpecError with the record's
-    position if it holds no such image.
+    `out` is float32 of shape (channels, height, width). `place` is its file, offset and length in
+    bytes. With `draw`, a NumPy Generator, the image is augmented by `options.augmentation`;
+    otherwise the values equal those of MXNet's ImageRecordIter: RGB, center crop, (value - mean) /
+    std. Raises SpecError with the record's position if it holds no such image.
     """
     where = f"{place[0]}: the record at byte {place[1]}"
     try:
@@ -65,9 +65,9 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
 
 
 def _decode(image: bytes, channels: int, where: str) -> Any:
-    """Decode to (height, width, channels).
+    """Decode an image to an array of shape (height, width, channels).
 
-    OpenCV decodes damaged JPEG and other formats.
+    OpenCV decodes damaged JPEG files and other formats.
     """
     if channels not in _COLOR_MODES:
         raise SpecError(error_line("--image-shape", expected="1 or 3 channels", got=channels))

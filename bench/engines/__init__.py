@@ -1,1 +1,1 @@
-"""Engines, which run trials: `mxnet` trains; `fake` simulates window times and faults."""
+"""Engines that run trials: `mxnet` trains, `fake` simulates training and faults."""

@@ -53,7 +53,7 @@ def factors(noise: Noise, seed: str, count: int) -> list[float]:
 
 
 def shared_factors(noise: Noise, seed: str, count: int, ranks: int) -> list[float]:
-    """Return the factors of a synchronous job: the slowest rank determines each window."""
+    """Return a synchronous job's factors: the slowest rank determines each window."""
     each = [factors(noise, f"{seed} {rank}", count) for rank in range(ranks)]
     return [max(one) for one in zip(*each, strict=True)]
 
@@ -68,7 +68,7 @@ def _sleep_for_ever() -> NoReturn:
 
 
 def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
-    """Assign a rank to each of `expected` connections, then wait until all have closed."""
+    """Assign a rank to each of `expected` connections, then wait for all to close."""
     with socket.create_server(address, backlog=expected) as listener:
         say("reached")
         members: list[tuple[Any, str]] = []
@@ -125,8 +125,11 @@ def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
 
 
 def window_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
-    """Return the seconds of each window: the script's, the last one repeated, times noise."""
-    said, count = script["seconds"], script["windows"]
+    """Return the seconds of each window: those of the script, times noise.
+
+    The last time of the script is repeated.
+    """
+    listed, count = script["seconds"], script["windows"]
     within, correlation, between = script["noise"]
     noise = Noise(within=within, correlation=correlation, between=between)
     seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')}"
@@ -135,11 +138,11 @@ def window_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[
     else:
         scatter = shared_factors(noise, seed, count, num_workers)
     slower = _SLOW if "slow" in script["faults"] else 1.0
-    return [slower * said[min(n, len(said) - 1)] * factor for n, factor in enumerate(scatter)]
+    return [slower * listed[min(n, len(listed) - 1)] * factor for n, factor in enumerate(scatter)]
 
 
 def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
-    """Return the seconds of each probe of a rank's own computation, with its own noise."""
+    """Return the seconds of each probe of a rank's computation, with noise of its own."""
     within, correlation, _ = script["noise"]
     noise = Noise(within=within, correlation=correlation)
     seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')} own {rank}"
@@ -149,7 +152,7 @@ def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
 
 
 def _ended(script: dict[str, Any], seconds: list[float]) -> str:
-    """Return why no more windows are needed, or ''; ranks with the same windows agree."""
+    """Return why measuring ends, or '' to continue; ranks with the same windows agree."""
     if len(seconds) == script["windows"]:
         return "windows"
     if script["asynchronous"] or not (script["precision"] or script["budget_seconds"]):

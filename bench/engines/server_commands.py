@@ -1,4 +1,4 @@
-"""Commands to the servers of a job: signed by its workers, checked before they are unpickled.
+"""Signed commands to the servers of a job, verified before unpickling.
 
 MXNet's servers unpickle anything that a program sends to their port. mxscale's servers read a
 command only if it carries the HMAC of the job's secret, and accept only the optimizers listed here.
@@ -19,7 +19,7 @@ _DIGITS = hashlib.sha256().digest_size * 2
 
 
 class RefusedError(Exception):
-    """A command that no worker of this job signed, or that holds more than an optimizer."""
+    """A command without a worker's signature, or with more than an optimizer."""
 
 
 def secret() -> bytes:
@@ -28,7 +28,7 @@ def secret() -> bytes:
 
 
 def signed(optimizer: Any, key: bytes) -> str:
-    """Return a command that sends servers this optimizer.
+    """Return the signed command that sends this optimizer to servers.
 
     Raises RefusedError if they reject it.
     """
@@ -68,9 +68,10 @@ def _signature(text: bytes, key: bytes) -> str:
 
 
 def _classes(registered: Mapping[str, type]) -> dict[tuple[str, str], type]:
-    """Return the classes that a command may hold, besides plain values, by module and name.
+    """Return the permitted classes by module and name.
 
-    None of them writes a file or starts a program, whatever its arguments are.
+    A command may hold them and plain values. None of them writes a file or starts a program,
+    whatever its arguments are.
     """
     from bench.training.optimizer import (  # noqa: PLC0415
         OPTIMIZERS,

@@ -1,4 +1,4 @@
-"""The networks of the published study and related ones, in upstream's architectures."""
+"""Networks of the published study and related ones, as upstream defines them."""
 
 from bench.networks.catalog import NETWORKS, Network, describe, named
 

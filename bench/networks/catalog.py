@@ -1,4 +1,4 @@
-"""The networks with their depths and image shapes; imports no MXNet.
+"""Networks with their depths and image shapes; does not import MXNet.
 
 The controller validates and plans sweeps, possibly without MXNet; only workers build networks.
 """
@@ -34,7 +34,10 @@ class Network:
         num_layers: int | None,
         image_shape: tuple[int, ...] | None = None,
     ) -> Any:
-        """Build an uninitialized Gluon block: (N, C, H, W) images to (N, num_classes) scores."""
+        """Build an uninitialized Gluon block.
+
+        It maps (N, C, H, W) images to (N, num_classes) scores.
+        """
         module, _, function = self.builder.partition(":")
         builder: Callable[..., Any] = getattr(import_module(module), function)
         return builder(
@@ -64,9 +67,10 @@ NETWORKS = {
 
 
 def named(name: str) -> tuple[str, int | None]:
-    """Return family and depth of 'resnet-152', 'resnet' (its default depth) or 'alexnet'.
+    """Return the family and depth of a network's name.
 
-    Raises SpecError with the nearest known name for an unknown network.
+    'resnet' alone has its default depth, 'alexnet' has none. Raises SpecError with the nearest
+    known name for an unknown network.
     """
     family, _, depth = name.rpartition("-")
     if name in NETWORKS:
@@ -95,7 +99,7 @@ def checked_layers(family: str, num_layers: int | None, field: str = "num_layers
 
 
 def check_images(family: str, num_layers: int | None, image_shape: tuple[int, ...]) -> None:
-    """Raise SpecError if the network does not exist at this depth for this image shape."""
+    """Raise SpecError if the network lacks this depth for this image shape."""
     if family == "resnet" and num_layers is not None:
         stages(num_layers, image_shape[1])
 
@@ -144,7 +148,7 @@ def stages(num_layers: int, height: int) -> Stages:
 
 
 def _cifar(num_layers: int, height: int) -> Stages:
-    """Three stages (He et al. 2015, section 4.2)."""
+    """Return the three stages of small images (He et al. 2015, section 4.2)."""
     units, rest = divmod(num_layers - 2, 6)
     if rest:
         fit = [str(depth) for depth in _UNITS if (depth - 2) % 6 == 0]

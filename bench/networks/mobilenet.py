@@ -1,7 +1,7 @@
-"""MobileNet 1.0 (Howard et al. 2017) in upstream's variant, with fixed normalization scales.
+"""MobileNet 1.0 (Howard et al. 2017) in upstream's variant.
 
-Upstream's last pooling is 7 x 7 at any image size, so its images must have 224 pixels. Here it
-covers the remaining feature map; at 224 pixels both are the same.
+Normalization scales are fixed. Upstream's last pooling is 7 x 7 at any image size, so its images
+must have 224 pixels. Here it covers the remaining feature map; at 224 pixels both are the same.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _PAIRS = (
 
 
 def mobilenet(*, num_classes: int, **_: Any) -> Any:
-    """(N, 3, 224, 224) images to (N, num_classes) scores."""
+    """Build the network: (N, 3, 224, 224) images to (N, num_classes) scores."""
     net = Classifier(num_classes, prefix="mobilenet_")
     with net.name_scope():
         net.features.add(convolution(32, 3, strides=2, padding=1))

@@ -1,9 +1,9 @@
-"""Residual networks with pre-activation (He et al. 2016, "v2") in upstream's variant.
+"""Residual networks with pre-activation in upstream's variant.
 
-The Gluon zoo's variants lack the first stage's projection at 18 and 34 layers, use one stem for all
-image sizes, and do not train the shift of the input normalization. MXNet updates the running
-averages (used in validation) only while it computes gradients: without a gradient before the first
-convolution, those of the input would stay at mean 0 and variance 1.
+Source: He et al. 2016 ("v2"). The Gluon zoo's variants lack the first stage's projection at 18 and
+34 layers, use one stem for all image sizes, and do not train the shift of the input normalization.
+MXNet updates the running averages (used in validation) only while it computes gradients: without a
+gradient before the first convolution, those of the input would stay at mean 0 and variance 1.
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ class _Unit(mx.gluon.HybridBlock):  # type: ignore[misc]
         self.shortcut = _convolution(channels, 1, strides) if projects else None
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
-        """(N, C, H, W) to (N, channels, H / strides, W / strides)."""
+        """Map (N, C, H, W) to (N, channels, H / strides, W / strides)."""
         activated = self.first(x)
         shortcut = self.shortcut(activated) if self.shortcut is not None else x
         return self.body(activated) + shortcut
@@ -75,9 +75,9 @@ def _stem(channels: int, height: int) -> list[Any]:
 
 
 def resnet(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]) -> Any:
-    """(N, *image_shape) images to (N, num_classes) scores.
+    """Build the network: (N, *image_shape) images to (N, num_classes) scores.
 
-    Raises SpecError like `stages`.
+    Raises SpecError, as `stages` does.
     """
     height = image_shape[1]
     made = stages(num_layers, height)

@@ -1,4 +1,4 @@
-"""A network for tests, smoke runs and the demo's training: a few thousand parameters.
+"""A network of a few thousand parameters, for tests, smoke runs and the demo.
 
 Without batch normalization, every rank of a synchronous job computes the same scores.
 """
@@ -11,7 +11,10 @@ nn = mx.gluon.nn
 
 
 def tiny(*, num_classes: int, **_: Any) -> Any:
-    """(N, 3, H, W) images, H and W at least 32, to (N, num_classes) scores."""
+    """Build the network: (N, 3, H, W) images to (N, num_classes) scores.
+
+    H and W must be at least 32.
+    """
     net = nn.HybridSequential()
     net.add(
         nn.Conv2D(16, 7, strides=4, padding=3, activation="relu"),

@@ -1,7 +1,7 @@
-"""Declaration of a setting: a dataclass field of a part of a trial, with its properties.
+"""Declaration of a setting: a dataclass field of a part of a trial.
 
-Validation, a worker's options and command lines, the reference, speed-up baselines and comparisons
-derive from it, so a new setting is declared once, in its part.
+A setting is declared once, in its part. Validation, a worker's options and command lines, the
+reference, speed-up baselines and comparisons derive from the declaration.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ _WORDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true
 
 
 class Role(Enum):
-    """Whether a point may differ in a setting from its baseline or from a compared point."""
+    """Whether a setting may differ from that of a baseline or of a compared point."""
 
     IDENTITY = "identity"  # must be equal in both cases
     SCALED = "scaled"  # may differ from the baseline: scaling changes it
@@ -82,10 +82,11 @@ class Setting:
 
 
 def checked(name: str, kind: Any, value: Any) -> Any:
-    """Convert a value to a field's type: lists to tuples, whole numbers to floats if needed.
+    """Convert a value to a field's type.
 
-    `kind` is bool, int, float, str, tuple[one of these, ...], or one of these or None. Raises
-    SpecError with the field's name.
+    Lists become tuples, and whole numbers become floats where the type is float. `kind` is bool,
+    int, float, str, tuple[one of these, ...], or one of these or None. Raises SpecError with the
+    field's name.
     """
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]

@@ -50,7 +50,7 @@ class MaskedText(str):
     value: str | None
 
     def __new__(cls, text: str, value: str | None = None) -> "MaskedText":
-        """Create the text and attach the value it stands for."""
+        """Create the text and attach its value."""
         made = super().__new__(cls, text)
         made.value = value
         return made
@@ -77,7 +77,10 @@ def setting(text: str) -> str:
 
 
 def identified(env: Iterable[str]) -> list[str]:
-    """Return the settings for a trial's identity: secrets and passed variables by name only."""
+    """Return the settings that identify a trial.
+
+    Secrets, and variables passed without a value, count by name only.
+    """
     return [one.removesuffix(f"={MASK}") if is_secret(_name(one)) else one for one in env]
 
 
@@ -150,7 +153,10 @@ def masked(values: object, also: Iterable[str] = ()) -> dict[str, str]:
 
 
 def masked_text(text: str) -> str:
-    """Mask secret NAME=VALUE pairs and URL passwords in a message, log line or command."""
+    """Mask secret NAME=VALUE pairs and URL passwords in a text.
+
+    The text is a message, a log line or a command.
+    """
     if "://" in text:
         text = _LOGIN.sub(f"://{MASK}@", text)
     if not any(word in text for word in WORDS):

@@ -20,7 +20,7 @@ _LEAST_ALIKE = 3
 
 @dataclass(frozen=True, kw_only=True)
 class StandardError:
-    """The standard error of a mean, in its unit, and its degrees of freedom (1 or more)."""
+    """The standard error of a mean, in its unit, and its degrees of freedom (>= 1)."""
 
     size: float
     degrees_of_freedom: float
@@ -33,9 +33,10 @@ class StandardError:
 
 @lru_cache(maxsize=4096)
 def student(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Two-sided quantile of Student's t; error below 0.2 % at 95 % for 1 degree of freedom or more.
+    """Return the two-sided quantile of Student's t.
 
-    With t = sqrt(freedom) tan(a), the density of a is cos(a) ** (freedom - 1), which is summed.
+    With t = sqrt(freedom) tan(a), the density of a is cos(a) ** (freedom - 1), which is integrated
+    numerically. The error is below 0.2 % at 95 % confidence and 1 or more degrees of freedom.
     """
     last = min(math.pi / 2, 12 / math.sqrt(freedom))
     angles = np.linspace(0, last, 2049)
@@ -88,7 +89,7 @@ def correlation(lag_one: Any, count: Any) -> Any:
 
 
 def inflation(rho: Any, count: Any) -> Any:
-    """Return the variance inflation of a mean of `count` AR(1) values against independent ones."""
+    """Return the variance of a mean of AR(1) values, relative to independent ones."""
     tail = rho * (1 - rho**count) / (count * (1 - rho))
     return 1 + 2 * rho / (1 - rho) - 2 * tail / (1 - rho)
 
@@ -99,7 +100,7 @@ def independent(rho: float, count: int) -> float:
 
 
 def error_of_mean(values: Sequence[float] | Numbers, caution: float = 0.0) -> StandardError | None:
-    """Return the error of the mean of a stationary series; None for fewer than two values.
+    """Return the error of a stationary series' mean; None for fewer than two values.
 
     The series is modeled as AR(1): the effective sample size is count / inflation (Bayley and
     Hammersley 1946), at least 3; the degrees of freedom are one less. `caution` raises the

@@ -41,8 +41,8 @@ def find_steady_state(seconds: Sequence[float] | Numbers, warmup: int = 0) -> St
 
     The cut is MSER's (White 1997: least squared standard error of the mean of the rest) among cuts
     whose front differs significantly from the rest. The test is Student's t, allowing for AR(1), of
-    both the mean and the median of the front, so that a single slow window is no slow start. Long
-    series are batched (MSER-m; White, Cobb and Spratt 2000).
+    both the mean and the median of the front, so that a single slow window does not count as a slow
+    start. Long series are batched (MSER-m; White, Cobb and Spratt 2000).
     """
     series = np.asarray(seconds[warmup:], dtype=float)
     size = max(1, -(-len(series) // _MOST_BATCHES))
@@ -56,9 +56,9 @@ def find_steady_state(seconds: Sequence[float] | Numbers, warmup: int = 0) -> St
 
 
 def _is_confirmed(series: Numbers, cut: int) -> bool:
-    """Return whether all but the first third is at the level of the windows after the cut.
+    """Return whether the windows after the first third are at the level after the cut.
 
-    The cut itself varies: windows at that level may precede it.
+    The cut is an estimate, so windows at that level may precede it.
     """
     third = len(series) // 3
     if cut <= third:
@@ -97,9 +97,9 @@ def _cut(series: Numbers) -> int:
 
 
 def _chance_limit(away: Numbers, left: int, noise: float, *, slow: bool) -> float:
-    """Return the limit of random differences of the front, for a weight of 1.
+    """Return the largest random difference of the front, for a weight of 1.
 
-    Jobs start slowly; if the front is faster, more windows must remain to be the rule.
+    Jobs usually start slowly. If the front is faster, more windows must remain to confirm it.
     """
     if left < (_LEAST_LEFT if slow else _LEAST_LEFT_LATE):
         return math.inf
@@ -120,7 +120,7 @@ def _tails(values: Numbers) -> Numbers:
 def _noise(
     series: Numbers, cuts: NDArray[np.integer[Any]], mean: Numbers, squares: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """Return, by cut, the noise of the rest and the standard error of front minus rest."""
+    """Return the noise of the rest and the standard error of front minus rest, by cut."""
     left = len(series) - cuts
     products = _tails(np.append(series[1:] * series[:-1], 0.0))[cuts]
     ends = series[cuts] + series[-1]
@@ -134,7 +134,7 @@ def _noise(
 
 
 def drift(values: Sequence[float] | Numbers, sure: float = _CONFIDENCE) -> float:
-    """Return the change of a linear fit as a fraction of the mean; 0 if not significant.
+    """Return a linear fit's change as a fraction of the mean; 0 if not significant.
 
     The test is Student's t of the slope at confidence `sure`, with AR(1) errors about a parabola:
     about a line, the curvature of a drift would count as noise.

@@ -1,4 +1,4 @@
-"""The stopping rule: decides whether the windows so far are enough. Pure."""
+"""The stopping rule, which decides whether the windows so far are enough."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ LEAST_WINDOWS = 9
 _LEAST_KNOWN = 6
 _PILOT = 3
 # The variance is pooled with a prior equal to the precision, worth this many windows: three windows
-# can be equal by chance.
+# can be equal at random.
 _KNOWN_WINDOWS = 2
 # The largest half-width of all windows, as a multiple of the precision.
 _MOST_MISSED = 2.0
@@ -34,9 +34,10 @@ _LIKELY = 0.8
 
 
 def relative_half_width(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
-    """Return the 95 % CI half-width of the mean steady window, as a fraction of the mean.
+    """Return the relative 95 % CI half-width of the mean steady window.
 
-    Infinite with fewer than six steady windows or without a steady state.
+    It is a fraction of the mean, and infinite with fewer than six steady windows or without a
+    steady state.
     """
     found = find_steady_state(seconds, warmup)
     counted = np.asarray(seconds[found.dropped :], dtype=float)
@@ -94,9 +95,10 @@ def per_image_seconds(windows: Sequence[Mapping[str, Any]]) -> list[float]:
 
 @lru_cache
 def is_checkpoint(count: int) -> bool:
-    """Return whether the rule is evaluated after `count` windows: 9, 12, 15 ... 33, 37 ...
+    """Return whether the rule is evaluated after `count` windows.
 
-    Each evaluation adds one window to the pilot, or has 1.1 times the windows of the last one.
+    It is evaluated after 9, 12, 15 ... 33, 37 ... windows. Each evaluation adds one window to the
+    pilot, or has 1.1 times the windows of the last one.
     """
     look = LEAST_WINDOWS
     while look < count:

@@ -1,4 +1,4 @@
-"""Mode bandwidth: only push and pull a network's arrays (--bandwidth 1).
+"""Mode bandwidth (--bandwidth 1): push and pull a network's arrays only.
 
 Every step pushes and pulls each array of the network at its own size. The servers sum the workers'
 arrays and do nothing else with them.
@@ -39,7 +39,7 @@ def time_transfers(options: Options) -> TrainingSummary:
 
 
 def _arrays(options: Options) -> list[tuple[Any, Any]]:
-    """Return, for each array of the network, the array to push and the array to pull into.
+    """Return the array to push and the array to pull into, for each array.
 
     They are zeros, which stay zeros when they are summed.
     """

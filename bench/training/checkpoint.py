@@ -29,10 +29,10 @@ def make_folder(prefix: str) -> None:
 
 
 def symbol(net: Any) -> Any:
-    """Return the network as upstream saves it: with SoftmaxOutput `softmax`, plain variables.
+    """Return the network as upstream saves it.
 
-    Gluon's variables carry multipliers of weight decay and learning rate, which Module would apply
-    to biases too.
+    It ends with the SoftmaxOutput `softmax` and has plain variables: Gluon's variables carry
+    multipliers of weight decay and learning rate, which Module would apply to biases too.
     """
     composed: list[Any] = []
     net.apply(lambda block: composed.append(block) if getattr(block, "composed", False) else None)
@@ -103,9 +103,9 @@ def save(net: Any, prefix: str, epoch: int) -> None:
 
 
 def _names_of_prefix(net: Any, prefix: str) -> dict[str, str]:
-    """Return each parameter's name in the prefix's symbol.
+    """Return each parameter's name in the symbol of this prefix.
 
-    The network's own without one.
+    Without a symbol, the names are the network's own.
     """
     own = list(net.collect_params().keys())
     if Path(f"{prefix}-symbol.json").is_file():
@@ -122,10 +122,10 @@ def parameter_names(of: Any) -> list[str]:
 
 
 def _names_in(net: Any, theirs: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
-    """Map the network's parameter names to theirs; None if theirs is a different network.
+    """Map the network's parameter names to theirs; None for a different network.
 
-    `theirs` has shapes in order of use. Different names are matched by that order: the suffix of
-    each name and all shapes must agree.
+    `theirs`: shapes by name, in order of use. Different names are matched by that order: the suffix
+    of each name and all shapes must agree.
     """
     own = {name: one.shape for name, one in net.collect_params().items()}
     if set(own) == set(theirs):
@@ -140,7 +140,7 @@ def _names_in(net: Any, theirs: Mapping[str, tuple[int, ...]]) -> dict[str, str]
 
 
 def _fixed_scales(of: Any) -> list[bool]:
-    """Return, for each batch normalization in order of use, whether its scale is fixed at 1."""
+    """Return whether each batch normalization's scale is fixed at 1, in order of use."""
     nodes = [node for node in json.loads(of.tojson())["nodes"] if node["op"] == "BatchNorm"]
     return [node.get("attrs", {}).get("fix_gamma", "True") in {"True", "1"} for node in nodes]
 
@@ -194,10 +194,10 @@ def parameters_of(prefix: str, epoch: int) -> dict[str, Any]:
 
 
 def load(net: Any, prefix: str, epoch: int) -> None:
-    """Load a checkpoint's parameters into a network of known shapes; SpecError if they differ.
+    """Load a checkpoint's parameters into a network of known shapes.
 
-    The parameters may have upstream's names. Checkpoints do not contain the optimizer's state, so
-    momentum starts at 0.
+    Raises SpecError if the shapes differ. The parameters may have upstream's names. Checkpoints do
+    not contain the optimizer's state, so momentum starts at 0.
     """
     saved, where = parameters_of(prefix, epoch), f"{prefix}-{epoch:04d}.params"
     wanted = net.collect_params()

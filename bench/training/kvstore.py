@@ -28,10 +28,11 @@ def compress(store: Any, kind: str, threshold: float) -> None:
 
 
 def open_kvstore(options: Options) -> Any | None:
-    """Open the job's kvstore; None if one worker on one device has nothing to exchange.
+    """Open the job's kvstore.
 
-    Upstream uses a kvstore even then. Returns after the rendezvous of all workers, servers and the
-    scheduler. Raises SpecError if the job is not the requested one.
+    Returns None for one worker on one device, which has nothing to exchange; upstream uses a
+    kvstore even then. Returns after the rendezvous of all workers, servers and the scheduler.
+    Raises SpecError if the job is not the requested one.
     """
     if options.kv_store == "nccl" and not mx.runtime.Features().is_enabled("NCCL"):
         raise SpecError(
@@ -75,10 +76,11 @@ def sign_optimizer(store: Any) -> None:
 
 
 def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
-    """Return whether any worker votes yes; all workers must call this at the same step.
+    """Return whether any worker votes yes.
 
-    Servers apply the optimizer to every push, so a sum cannot be read back. A new key that starts
-    at zero changes only if a worker pushed a value other than zero.
+    All workers must call this at the same step. Servers apply the optimizer to every push, so a sum
+    cannot be read back. A new key that starts at zero changes only if a worker pushed a value other
+    than zero.
     """
     if store is None or not is_distributed(store.type):
         return vote
@@ -95,9 +97,10 @@ def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
 
 
 def broadcast_from_first(store: Any, *, word: int, value: float) -> float:
-    """Return the first worker's value; all workers must call this with a new `word`.
+    """Return the first worker's value.
 
-    The first worker's value initializes the key, independent of the optimizer on the servers.
+    All workers must call this with a new `word`. The first worker's value initializes the key,
+    independent of the optimizer on the servers.
     """
     key, result = _FIRST_BROADCAST + word, mx.nd.zeros(1)
     store.init(key, mx.nd.full(1, value))

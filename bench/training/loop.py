@@ -41,7 +41,7 @@ from im2rec_tools.terminal import echo
 
 _REASONS = ("", "precision", "seconds")
 # The bandwidth of a 1 Gbit/s link; on faster links the servers' copies limit the rate.
-_MANY_BYTES_A_SECOND = 125e6
+_MANY_BYTES_PER_SECOND = 125e6
 # Multiple of the loss of random guessing.
 _ABSURD = 10
 _PROBES = 8
@@ -149,7 +149,7 @@ def measure(
     stop: Callable[[Sequence[dict[str, Any]]], str],
     rank: int = 0,
 ) -> TrainingSummary:
-    """Measure and report windows of a mode without training until `stop` returns a reason."""
+    """Measure and report windows without training until `stop` returns a reason."""
     events.say("ready", facts, rank=rank)
     windows: list[dict[str, Any]] = []
     ended = ""
@@ -180,7 +180,7 @@ def traffic_notes(
     seconds = last["cpu_seconds"] / last["steps"]
     pushed = parameter_bytes / (16 if options.gc_type == "2bit" else 1)  # 2 bits for 32
     megabytes = (pushed + parameter_bytes) / 1e6
-    if megabytes * 1e6 > _MANY_BYTES_A_SECOND * seconds:
+    if megabytes * 1e6 > _MANY_BYTES_PER_SECOND * seconds:
         yield Note(NoteKind.LITTLE_COMPUTING, {"megabytes": megabytes, "seconds": seconds})
 
 
@@ -198,7 +198,7 @@ def print_notes(notes: Iterable[Note]) -> None:
 
 
 def is_probe_due(worker: Worker, windows: int) -> bool:
-    """Return whether to probe this worker's computation before window number `windows`.
+    """Return whether to probe this worker's computation before window `windows`.
 
     Only a job of several workers that wait for each other hides which of them is slow. With real
     images, a probe would give the reader time that it does not have in training.
@@ -267,24 +267,24 @@ def validate(worker: Worker) -> validation.Score:
     options = worker.options
     mine = worker_partition(options.data_val, worker.rank, worker.num_workers)
     images = loader.validation_batches(options, mine, min(mine.images, options.batch_size))
-    heard = [time.monotonic()]
+    reported = [time.monotonic()]
 
     def scores_of(data: Any) -> Any:
         images = data.as_in_context(worker.contexts[0]).astype(options.array_dtype)
         return worker.net(images).astype("float32").asnumpy()
 
-    def said(total: int) -> None:
-        if time.monotonic() - heard[-1] > _REPORT_SECONDS:
-            heard.append(time.monotonic())
+    def report(total: int) -> None:
+        if time.monotonic() - reported[-1] > _REPORT_SECONDS:
+            reported.append(time.monotonic())
             _emit(worker, "validating", {"total": total})
 
-    return validation.score_batches(images, scores_of, options.top_k, said)
+    return validation.score_batches(images, scores_of, options.top_k, report)
 
 
-def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSummary:
-    """Train until the requested windows, the stop accuracy or the last epoch is reached.
+def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingSummary:
+    """Train until the windows, the stop accuracy or the last epoch is reached.
 
-    `told`: additional facts for this worker's record.
+    `facts`: additional facts for this worker's record.
     """
     # Before the rendezvous, so that no worker has started to read.
     found = (
@@ -303,7 +303,7 @@ def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSu
             loaded=bool(options.load_epoch),
         )
     with profile(worker):
-        windows, ended, accuracy = _epochs(worker, {**found, **(told or {})})
+        windows, ended, accuracy = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(
         rank=worker.rank,
         num_workers=worker.num_workers,
@@ -343,7 +343,7 @@ def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
 def _epochs(
     worker: Worker, found: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str, float | None]:
-    """Train; return all windows, why measuring ended, and the last validation accuracy.
+    """Train; return the windows, why measuring ended, and the last accuracy.
 
     `found`: additional facts for the event `ready`.
     """
@@ -389,9 +389,9 @@ def _validate_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
     values = {"epoch": epoch, "correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
     _emit(worker, "epoch", values)
-    said = validation.score_text(found, k=options.top_k, loss=options.loss)
+    text = validation.score_text(found, k=options.top_k, loss=options.loss)
     who = f"rank {worker.rank} " if worker.num_workers > 1 else ""
-    echo(f"{who}epoch {epoch}: {said}", err=True)
+    echo(f"{who}epoch {epoch}: {text}", err=True)
     accuracy = found.correct / found.total
     if options.stop_accuracy >= 1:
         return accuracy, False
@@ -413,10 +413,11 @@ def _worker_facts(worker: Worker) -> dict[str, Any]:
 def _show_progress(
     worker: Worker, epoch: int, windows: list[dict[str, Any]], before: int, shown: int
 ) -> int:
-    """Print the throughput since the last line, if one is due; return the windows printed.
+    """Print the throughput since the last line, if a line is due.
 
-    Batches are counted per epoch, after the `before` windows of earlier epochs, as in Speedometer.
-    Warm-up windows are excluded, as Speedometer excludes an epoch's first batch.
+    Returns the number of windows printed so far. Batches are counted per epoch, after the `before`
+    windows of earlier epochs, as in Speedometer. Warm-up windows are excluded, as Speedometer
+    excludes an epoch's first batch.
     """
     last, every = windows[-1], worker.options.disp_batches
     batches = sum(window["steps"] for window in windows[before:])

@@ -108,7 +108,10 @@ _CHANNELS = 64
 
 
 def rounds_to_tf32(context: Any) -> bool:
-    """Return whether convolutions on this device drop the twelfth fractional bit (TF32)."""
+    """Return whether convolutions on this device round to TF32.
+
+    TF32 drops the twelfth fractional bit.
+    """
     images = mx.nd.full((8, _CHANNELS, 16, 16), 1 + 2**-12, ctx=context)
     ones = mx.nd.ones((_CHANNELS, _CHANNELS, 1, 1), ctx=context)
     sums = mx.nd.Convolution(images, ones, kernel=(1, 1), num_filter=_CHANNELS, no_bias=True)

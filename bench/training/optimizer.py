@@ -17,7 +17,7 @@ UNFIT = {
 }
 # Upstream passes --mom only to these; lars uses its default of 0.
 _WITH_MOMENTUM = ("sgd", "nag", "signum", "lbsgd")
-# Servers answer a vote by an update (kvstore.any_worker); these change weights without a push.
+# Servers answer a vote with an update (kvstore.any_worker); these change weights without a push.
 MOVES_BY_ITSELF = ("sgld",)
 INITIALIZERS = (
     *("default", "xavier", "msra", "orthogonal", "normal", "uniform", "one", "zero"),
@@ -27,7 +27,7 @@ INITIALIZERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Epochs:
-    """Learning-rate changes in epochs: by `factor` at `steps`, or polynomial with `power`."""
+    """Learning-rate changes by epoch: `factor` at `steps`, or polynomial with `power`."""
 
     steps: tuple[int, ...] = ()
     power: float | None = None

@@ -1,4 +1,4 @@
-"""The options of one worker process, by upstream train_imagenet.py's names and defaults."""
+"""Options of one worker process, with the names and defaults of train_imagenet.py."""
 
 import argparse
 from collections.abc import Sequence
@@ -283,7 +283,7 @@ def parse(argv: Sequence[str]) -> Options:
 
 
 def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
-    """Return the typed options with defaults, and ImageNet's augmentation if requested."""
+    """Return the typed options with defaults and any requested ImageNet augmentation."""
     values = vars(made.parse_args(argv))
     if values.get("use_imagenet_data_augmentation"):
         made.set_defaults(**augmentation_options.IMAGENET)
@@ -480,10 +480,10 @@ def _check_arithmetic(options: Options) -> None:
 def _check_images(options: Options) -> None:
     if not options.test_io:
         check_images(options.network, options.num_layers, options.image_shape)
-    if options.image_shape[0] == 1 and options.augmentation.colours:
+    if options.image_shape[0] == 1 and options.augmentation.color_changes:
         raise SpecError(
             error_line(
-                flag(options.augmentation.colours[0]),
+                flag(options.augmentation.color_changes[0]),
                 problem="gray images (--image-shape 1,...) have no color to change",
                 fix="Leave it out",
             )

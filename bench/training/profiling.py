@@ -63,9 +63,9 @@ def _profiler_files(worker: "Worker") -> list[tuple[str, str]]:
 
 
 def print_statistics(worker: "Worker", batch: Any, number: int) -> None:
-    """Print the root mean square of weights, gradients and scores every --monitor batches.
+    """Print the RMS of weights, gradients and scores every --monitor batches.
 
-    It runs before the update; the gradients are sums over the batch of the worker's first device.
+    Call it before the update. The gradients are sums over the batch of the worker's first device.
     It waits for MXNet's work, so such windows are not valid throughput results.
     """
     every = worker.options.monitor

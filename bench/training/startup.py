@@ -45,7 +45,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def newest_instruction_set(has: frozenset[str], most: str = "ALL") -> str:
-    """Return the newest instruction set of a CPU with these flags, up to `most`; '' if none."""
+    """Return the newest instruction set for these CPU flags, up to `most`; '' if none."""
     allowed = (
         INSTRUCTION_SETS[: INSTRUCTION_SETS.index(most) + 1]
         if most in _FLAGS_OF_SETS
@@ -85,9 +85,9 @@ def prepare_arithmetic(dtype: str) -> str:
 
 
 def ask_for_tiles() -> bool:
-    """Request AMX from Linux (5.16 or newer).
+    """Request permission to use AMX from Linux (5.16+); return whether it is granted.
 
-    Without permission its first use is fatal.
+    Without permission, the first use of AMX is fatal.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0)

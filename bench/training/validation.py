@@ -28,7 +28,7 @@ class Accuracy:
         self._hits += hits
 
     def read(self) -> tuple[int, int]:
-        """Return correct guesses and images since the last call.
+        """Return the correct guesses and the images since the last call.
 
         Waits for the counted steps.
         """
@@ -39,10 +39,7 @@ class Accuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Counts over `total` images: best guess right, label in the top k.
-
-    And the summed loss.
-    """
+    """Correct best guesses, labels in the top k and summed loss of `total` images."""
 
     total: int = 0
     correct: int = 0
@@ -59,7 +56,11 @@ class Score:
 
 
 def score(scores: Any, labels: Any, k: int) -> Score:
-    """Score one batch: `scores` (N, classes), before or after softmax, integer `labels` (N,).
+    """Score one batch.
+
+    scores   (N, classes), before or after softmax
+    labels   (N,), integers
+    k        number of best guesses for the top-k count; 0: none
 
     The loss is the mean cross-entropy's numerator, in nats, of softmax(scores).
     """
@@ -93,16 +94,16 @@ def score_outputs(given: Any, labels: Any, k: int) -> Score:
 
 
 def score_batches(
-    batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, said: Callable[[int], None]
+    batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, report: Callable[[int], None]
 ) -> Score:
     """Score batches of (images, labels, count).
 
-    Call `said` with the images done so far.
+    Calls `report` with the number of images done so far.
     """
     sum_ = Score()
     for data, labels, kept in batches:
         sum_ += score(scores_of(data)[:kept], labels.asnumpy()[:kept], k)
-        said(sum_.total)
+        report(sum_.total)
     return sum_
 
 

@@ -155,7 +155,12 @@ def _initializer(options: Options) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSlice:
-    """A worker's part of a global batch of `whole` images: `count` images from `first` on."""
+    """A worker's part of a global batch.
+
+    first   index of its first image
+    count   its number of images
+    whole   images of the global batch
+    """
 
     first: int
     count: int
@@ -197,10 +202,10 @@ def epoch_images(options: Options, workers: int) -> int:
 
 
 def epoch_steps(options: Options, whole: int, workers: int) -> int:
-    """Return the steps per epoch at a global batch of `whole` images; the same for all workers.
+    """Return the steps per epoch, which are the same for all workers.
 
-    Upstream's rule: ceil(floor(images / workers) / a worker's batch). An epoch's last batch may
-    hold the first images of the next epoch.
+    `whole`: images of the global batch. Upstream's rule: ceil(floor(images / workers) / a worker's
+    batch). An epoch's last batch may hold the first images of the next epoch.
     """
     share = epoch_images(options, workers) // workers
     return max(1, -(-share * workers // whole))
@@ -274,10 +279,11 @@ def build_worker(options: Options) -> Worker:
 
 
 def _optimizer(options: Options, whole: int, num_workers: int, names: Sequence[str]) -> Any:
-    """Create the optimizer of parameters with these names, in the order of trainer indexes.
+    """Create the optimizer of parameters with these names.
 
-    With names it exempts all but weights and gammas from weight decay, as Module does. Servers
-    receive them with the pickled optimizer.
+    The names are in the order of trainer indexes. With names, the optimizer exempts all but weights
+    and gammas from weight decay, as Module does. Servers receive the names with the pickled
+    optimizer.
     """
     settings = _optimizer_settings(options, whole, num_workers)
     settings["param_idx2name"] = dict(enumerate(names))

@@ -63,7 +63,7 @@ def test_the_largest_batch_that_fits_is_found() -> None:
 @pytest.mark.program
 def test_mistakes_of_auto_batch_are_one_line() -> None:
     for words, said in (
-        (["--kv-store=dist_sync"], "give device or local"),
+        (["--kv-store=dist_sync"], "expected device or local"),
         (["--network=x"], "unknown network 'x'"),
     ):
         done = limited("bench.auto_batch", *words)

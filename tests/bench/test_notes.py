@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from typing import Any
 
 import msgspec
@@ -10,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.notes import Note, NoteKind, as_json, merged, of_json, sentence, text_note, texts
+from bench.notes import (
+    Note,
+    NoteKind,
+    as_json,
+    merged,
+    of_json,
+    sentence,
+    template,
+    text_note,
+    texts,
+)
 from results.record import emit, notes_of, parse
 from tests.support.runs.records import record
 
@@ -53,6 +64,11 @@ def test_a_note_comes_back_from_json(note: Note) -> None:
 def test_each_kind_has_a_sentence(kind: NoteKind) -> None:
     assert sentence(Note(kind))
     assert isinstance(kind.headline, str)
+
+
+@pytest.mark.parametrize("kind", NoteKind)
+def test_a_sentence_is_one_clause_because_reports_join_several(kind: NoteKind) -> None:
+    assert re.search(r";|\.( |$)", template(kind)) is None
 
 
 @pytest.mark.parametrize("bad", [None, [], {}, {"kind": 3, "figures": {}, "scope": {}}])

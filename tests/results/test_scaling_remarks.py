@@ -141,10 +141,8 @@ def test_asynchronous_ranks_that_speed_up_alone_are_neither_unsteady_nor_faster(
 def test_windows_that_do_not_count_are_told_with_what_they_change() -> None:
     slow, fast = [1.0, 1.4, 1.41, *[1.0, 1.01, 0.99]], [1.0, 0.7, 0.71, *[1.0, 1.01, 0.99]]
     (row,) = scaling([record([slow])])
-    assert row.note_text == (
-        "2 of 5 windows after warm-up are excluded; their time per image differs by +40 % from the "
-        "rest"
-    )
+    text = "excluded after warm-up: 2 of 5 windows (time per image differs by +40 % from the rest)"
+    assert row.note_text == text
     (row,) = scaling([record([fast])])  # three that follow are too few to make these the exception
     assert row.rate.windows == 5
     (row,) = scaling([record([[*fast, *[1.0, 1.01, 0.99]]])])
