@@ -115,7 +115,7 @@ def test_a_failing_text_does_not_cost_the_table(
     code, said = refusal(report_show, run=f"{log.parent}/")
     assert code == 1
     assert "IndexError: out of range (tests/plots/test_report_random.py:" in said
-    assert "report it with the archive that 'fab results.pack" in said
+    assert "report it with the archive of 'fab results.pack" in said
     assert "alexnet   local" in capsys.readouterr().out
 
 
