@@ -74,6 +74,8 @@ def plain_files() -> list[Path]:
             *(ROOT / "plots/page").glob("*.js"),
             ROOT / "README.md",
             ROOT / "CONTRIBUTING.md",
+            ROOT / "CHANGELOG.md",
+            ROOT / "SECURITY.md",
             *(path for path in (ROOT / "docs").rglob("*.md") if "runs" not in path.parts),
         }
     )
