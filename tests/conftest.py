@@ -1,4 +1,4 @@
-"""What every test has: processes that it starts can be found. Some share photographs, a cluster."""
+"""Fixtures of all tests: process marks, photographs, a cluster, Chromium."""
 
 import shutil
 import uuid
@@ -19,18 +19,18 @@ from tests.support.programs.jobs import MARK
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-# How long an example takes is the machine's doing.
+# The duration of an example depends on the machine.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-# Files with these marks run first, so that no worker begins a long one at the end. Those with a
-# cluster wait more than they compute: they take turns with those that train.
+# Files with these marks run first, so that no test process begins a long one at the end. Cluster
+# tests mostly wait, so they alternate with tests that train.
 LONGEST = (("cluster", "mxnet"), ("program",), ("browser",))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the longest files first."""
+    """Put the longest files first."""
 
     def place(item: pytest.Item) -> tuple[int, int]:
         found = (
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A line for each reason for which tests were skipped: what is missing, and how to get it."""
+    """Print one line per reason of skipped tests: what is missing, and the fix."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
@@ -62,13 +62,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process that a test starts inherits a variable by which it can be found."""
+    """Set a variable that identifies every process of a test."""
     monkeypatch.setenv(MARK, uuid.uuid4().hex)
 
 
 @pytest.fixture(scope="session")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Shards of the sample: 24 photographs of each class to train on, 6 to validate."""
+    """Return shards of the sample: per class 24 photographs to train, 6 to validate."""
     root = tmp_path_factory.mktemp("photographs") / "s"
     list(sample(root, images_per_class=30))
     assert all(shard.images for shard in made(root, wanted(val=6, short_edge=256)))
@@ -77,14 +77,14 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def able() -> None:
-    """Skips where this machine or user cannot have a practice cluster."""
+    """Skip the test if this machine or user cannot have a local test cluster."""
     if why := missing():
         pytest.skip(why)
 
 
 @pytest.fixture(scope="session")
 def practice(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A practice cluster of four hosts of two devices; who disturbs it mends it again."""
+    """Start a local test cluster of four hosts; tests undo what they change in it."""
     cluster = up(tmp_path_factory.mktemp("practice") / "cluster")
     yield cluster
     down(cluster.folder)
@@ -92,10 +92,10 @@ def practice(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
-    """Chromium; not for longer than a module, for its event loop is the only one meanwhile."""
+    """Start Chromium for one module; no other event loop can run in that time."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
-    # the shell without windows takes a quarter less processor time
+    # the headless shell takes a quarter less CPU time
     chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if chromium is None:
         pytest.skip("Chromium is missing: apt-get install chromium-headless-shell")
@@ -107,7 +107,7 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of two networks' points, for the browser."""
+    """Build a report of two networks for the browser."""
     from tests.support.pages.browser import reported  # noqa: PLC0415
 
     return reported(tmp_path_factory.mktemp("run"))
@@ -115,7 +115,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(browser: "Browser", report: Path) -> Iterator["Page"]:
-    """Its page in Chromium, for tests that need no other state of its controls."""
+    """Return its page in Chromium, shared by tests that keep its controls' state."""
     from tests.support.pages.browser import visit  # noqa: PLC0415
 
     with visit(browser, report / "index.html") as tab:
@@ -124,7 +124,7 @@ def shown(browser: "Browser", report: Path) -> Iterator["Page"]:
 
 @pytest.fixture
 def opened(browser: "Browser", report: Path) -> Iterator["Page"]:
-    """Its page in Chromium."""
+    """Return its page in Chromium, for one test."""
     from tests.support.pages.browser import visit  # noqa: PLC0415
 
     with visit(browser, report / "index.html") as tab:

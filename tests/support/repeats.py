@@ -7,7 +7,7 @@ import pytest
 
 
 def slow(*values: Any) -> list[Any]:
-    """Parameters of a test that only make test-slow tries."""
+    """Return parameters that only `make test-slow` runs."""
     return [pytest.param(*_words(value), marks=pytest.mark.slow) for value in values]
 
 
@@ -16,5 +16,5 @@ def _words(value: Any) -> Iterable[Any]:
 
 
 def numbers(count: int, quick: int) -> list[Any]:
-    """The numbers below `count`, those from `quick` on for make test-slow."""
+    """Return the numbers below `count`; from `quick` on only in `make test-slow`."""
     return [*range(quick), *slow(*range(quick, count))]

@@ -17,18 +17,21 @@ def modules() -> list[Path]:
 
 
 def dotted(path: Path) -> str:
-    """The name under which a module of the checkout is imported."""
+    """Return the import name of a module of the checkout."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def is_for_types(node: ast.If | ast.Try) -> bool:
-    """Whether only a type checker reads what stands there."""
+    """Return whether only a type checker reads the statements of this node."""
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
 def imported(path: Path, known: set[str], *, at_once: bool = False) -> set[str]:
-    """The modules of ours that a module imports; `at_once`: without those in functions."""
+    """Return the mxscale modules that a module imports.
+
+    `at_once`: without imports in functions.
+    """
     tree = ast.parse(path.read_text())
     found: set[str] = set()
     for node in statements(tree.body) if at_once else ast.walk(tree):
@@ -41,7 +44,7 @@ def imported(path: Path, known: set[str], *, at_once: bool = False) -> set[str]:
 
 
 def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """What runs when a module is imported."""
+    """Yield the statements that run when a module is imported."""
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try) and not is_for_types(node):
@@ -57,7 +60,7 @@ def imports(source: str) -> Iterator[str]:
 
 
 def copied(to: Path) -> None:
-    """The checkout in another place, with this environment."""
+    """Copy the checkout to another folder, with this environment."""
     for name in code_files(ROOT):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, to / name)

@@ -46,7 +46,7 @@ def inner(files: dict[str, bytes], form: int = tarfile.GNU_FORMAT) -> bytes:
 
 
 def tar_of_tars(path: Path, root: Path, form: int = tarfile.GNU_FORMAT) -> Path:
-    """The tree as ImageNet comes: a tar for each class, in a tar."""
+    """Return the tree in ImageNet's layout: one tar per class, in a tar."""
     found = {
         f"{name}.tar": inner({file: (root / name / file).read_bytes() for file in files}, form)
         for name, files in reversed(classes(root).items())

@@ -48,14 +48,14 @@ def tree(root: Path, counts: dict[str, int]) -> Path:
 
 
 def made(root: Path, asked: PrepareOptions | None = None) -> list[ShardContents]:
-    """The shards that are read back at the end, those for training first."""
+    """Return the shards verified at the end, training shards first."""
     updates = prepare(root, asked or wanted())
     found = [update for update in updates if isinstance(update, ShardContents)]
     return sorted(found, key=lambda contents: str(contents.path))
 
 
 def lines(plan: Plan) -> list[str]:
-    """What a plan says while it is done."""
+    """Return the messages of a plan while it runs."""
     return [update for update in plan.work() if isinstance(update, str)]
 
 

@@ -1,1 +1,1 @@
-"""Changed samples and hostile words for every parser."""
+"""Mutated samples and hostile words for every parser."""

@@ -1,10 +1,10 @@
-"""Fuzzer: every parser of foreign bytes, fed with samples that are changed at random.
+"""Fuzzer of every parser of foreign bytes, with randomly mutated samples.
 
 python -m tests.support.fuzz.fuzzer --seconds 60 [--seed N] [--parser NAME]
 
-Each parser may accept an input or refuse it by an error of ours. Anything else, an input that takes
-longer than SECONDS_EACH, and an error line of more than MOST_LETTERS is a failure: the input is
-kept as tests/seeds/PARSER-HASH, which the ordinary tests read from then on.
+A parser may accept an input or reject it with an error class of mxscale. Any other exception, an
+input that takes longer than SECONDS_EACH, and an error line of more than MOST_LETTERS are failures.
+A failing input is kept as tests/seeds/PARSER-HASH, which the other tests read from then on.
 """
 
 import argparse
@@ -56,11 +56,11 @@ class TooSlowError(Exception):
 
 
 class TooLongError(Exception):
-    """An error line is longer than a person reads."""
+    """An error line is too long."""
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:
-    """The sample with one to four changes."""
+    """Return the sample with one to four mutations."""
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         data = draw.choice(_CHANGES)(data, draw)
     return data[: 4 << 20]
@@ -93,7 +93,7 @@ def _insert(data: bytes, draw: random.Random) -> bytes:
 
 
 def _number(data: bytes, draw: random.Random) -> bytes:
-    """Four or eight bytes of another number, as binary formats have lengths."""
+    """Replace four or eight bytes by another number, such as a length."""
     size, at = draw.choice((4, 8)), draw.randrange(len(data) + 1)
     numbers: tuple[int, ...] = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63, 2**64 - 1)
     field = (draw.choice(numbers) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
@@ -116,7 +116,7 @@ def _lines(data: bytes, draw: random.Random) -> bytes:
 
 
 def _word(data: bytes, draw: random.Random) -> bytes:
-    """A word of a line in place of another."""
+    """Replace a word of a line by another."""
     lines = data.split(b"\n")
     at = draw.randrange(len(lines))
     words = lines[at].split(b" ")
@@ -126,7 +126,7 @@ def _word(data: bytes, draw: random.Random) -> bytes:
 
 
 def _json(data: bytes, draw: random.Random) -> bytes:
-    """A value in a line of JSON of another type, another name, or one that is missing."""
+    """Change the type or the name of a JSON value in a line, or remove it."""
     lines = data.split(b"\n")
     at = draw.randrange(len(lines)) if len(lines) > 40 or draw.random() < 0.5 else -1
     text = data if at < 0 else lines[at]
@@ -163,7 +163,7 @@ _CHANGES = (
 
 @contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Ends what is done within by TooSlowError after this much processor time."""
+    """Raise TooSlowError in the block after this much CPU time."""
 
     def end(signal_number: int, frame: FrameType | None) -> None:
         raise TooSlowError(f"more than {seconds} s of processor time")
@@ -178,7 +178,10 @@ def limited(seconds: int) -> Iterator[None]:
 
 
 def tried(parser: Parser, data: bytes, folder: Path) -> None:
-    """Raises what the parser should not; folder is emptied by the parser where it needs one."""
+    """Run a parser; raise its unexpected exceptions.
+
+    A parser that needs the folder empties it.
+    """
     try:
         with limited(SECONDS_EACH), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -186,12 +189,12 @@ def tried(parser: Parser, data: bytes, folder: Path) -> None:
     except KNOWN as error:
         text = str(error).replace(str(folder), "")
         if len(text) > MOST_LETTERS:
-            raise TooLongError(f"{len(text)} letters: {text[:80]}") from error
+            raise TooLongError(f"{len(text)} characters: {text[:80]}") from error
         text.encode("utf-8", "backslashreplace")
 
 
 def kept(parser: Parser, data: bytes) -> Path:
-    """Keeps a failing input among the seeds."""
+    """Keep a failing input among the seeds."""
     SEEDS.mkdir(exist_ok=True)
     path = SEEDS / f"{parser.name}-{hashlib.sha256(data).hexdigest()[:8]}"
     path.write_bytes(data)
@@ -199,7 +202,7 @@ def kept(parser: Parser, data: bytes) -> Path:
 
 
 def run(chosen: list[Parser], seconds: float, seed: int, say: Callable[[str], None]) -> int:
-    """Feeds the parsers for this long; returns how many kinds of failures there were."""
+    """Fuzz the parsers for this long; return the number of kinds of failures."""
     draw, end = random.Random(seed), time.monotonic() + seconds
     counts, kinds = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mxscale-fuzz-") as temporary:
@@ -211,7 +214,7 @@ def run(chosen: list[Parser], seconds: float, seed: int, say: Callable[[str], No
                 counts[parser.name] += 1
                 try:
                     tried(parser, data, Path(temporary))
-                except Exception as error:  # noqa: BLE001 - what is to be found
+                except Exception as error:  # noqa: BLE001 - a finding
                     kind = f"{parser.name}: {type(error).__name__} {_where(error)}"
                     kinds[kind] += 1
                     if kinds[kind] == 1:
@@ -222,25 +225,32 @@ def run(chosen: list[Parser], seconds: float, seed: int, say: Callable[[str], No
 
 
 def _where(error: Exception) -> str:
-    """The innermost line of ours."""
+    """Return the innermost line of mxscale in the traceback."""
     ours = [one for one in traceback.extract_tb(error.__traceback__) if "/lib/" not in one.filename]
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "nowhere"
 
 
 def main() -> None:
-    """Runs as long as it is told; exits with 1 if anything failed."""
-    known = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known.add_argument("--seconds", type=float, default=60.0, help="how long [60]")
-    known.add_argument("--seed", type=int, help="of the changes; default: the time")
-    known.add_argument("--parser", action="append", help="only this one; may be given again")
+    """Parse the command line and fuzz; exit with 1 if anything failed."""
+    known = argparse.ArgumentParser(
+        "python -m tests.support.fuzz.fuzzer", description=__doc__.splitlines()[0]
+    )
+    known.add_argument(
+        "--seconds", metavar="SECONDS", type=float, default=60.0, help="Time to run, in s [60]"
+    )
+    known.add_argument("--seed", metavar="N", type=int, help="Seed of the mutations [the time]")
+    known.add_argument(
+        "--parser", metavar="NAME", action="append", help="Parser to fuzz; repeatable [all]"
+    )
     given = known.parse_args()
-    # What decoders of images print of damaged ones.
+    # Suppresses what image decoders print about damaged images.
     sys.stderr = os.fdopen(os.dup(2), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, resource.RLIM_INFINITY))
     chosen = [one for one in parsers() if not given.parser or one.name in given.parser]
     if not chosen:
-        known.error(f"--parser: expected some of {', '.join(one.name for one in parsers())}")
+        names = ", ".join(one.name for one in parsers())
+        known.error(f"--parser: expected {names}, got {', '.join(given.parser)}")
     seed = int(time.time()) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
     sys.exit(run(chosen, given.seconds, seed, lambda line: print(line, flush=True)) > 0)

@@ -25,9 +25,9 @@ HOSTILE = (
     "--port=1",
     "NAME=value",
     "dûńØ 漢字 🎉",
-    "\udcff\udc80",  # bytes that are no UTF-8
+    "\udcff\udc80",  # bytes that are not UTF-8
 )
-# Prints what arrived, as hexadecimal bytes.
+# Prints the received values as hexadecimal bytes.
 ARRIVES = (
     sys.executable,
     "-c",
@@ -39,7 +39,7 @@ ARRIVES = (
 
 
 def hostile_words() -> tuple[list[str], list[list[str]]]:
-    """Options that set a variable to each value, and what ARRIVES prints where all arrive."""
+    """Return options that set a variable to each value, and ARRIVES' output for them."""
     names = [f"HOSTILE_{number:02}" for number in range(len(HOSTILE))]
     variables = [f"{name}={value}" for name, value in zip(names, HOSTILE, strict=True)]
     arriving = [value.encode("utf-8", "surrogateescape").hex() for value in HOSTILE]

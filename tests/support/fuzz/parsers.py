@@ -1,4 +1,4 @@
-"""What the fuzzer feeds: each parser of foreign bytes, with samples that this project made."""
+"""Parsers of foreign bytes for the fuzzer, with samples made by this project."""
 
 import gzip
 import io
@@ -53,7 +53,7 @@ Read = Callable[[bytes, Path], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Parser:
-    """A parser: what it is fed with, how, and how often at once."""
+    """A parser with its samples, its call and its number of calls per turn."""
 
     name: str
     samples: tuple[bytes, ...]
@@ -62,17 +62,17 @@ class Parser:
 
 
 def _check(error: Exception) -> None:
-    """AssertionError for a line that is longer than a person reads."""
+    """Raise AssertionError if a line is too long."""
     assert len(str(error)) < 3000, str(error)[:80]
 
 
 def parsers() -> list[Parser]:
-    """All of them."""
+    """Return all parsers."""
     return [*_data(), *_logs(), *_settings(), *_runs(), *_hosts()]
 
 
 def _in_file(name: str, read: Callable[[Path], object]) -> Read:
-    """Reads a file of this name in an emptied folder."""
+    """Read a file of this name in an emptied folder."""
 
     def from_file(data: bytes, folder: Path) -> object:
         path = folder / name
@@ -96,7 +96,7 @@ def _recs() -> tuple[bytes, ...]:
 
 
 def _read_rec(path: Path) -> None:
-    """By all that read shards, which take and refuse the same framing."""
+    """Read a shard with all readers, which accept and reject the same framing."""
     for each in (lambda: verify(path), lambda: info(path), lambda: shards.places((path,))):
         try:
             each()
@@ -247,7 +247,7 @@ def _settings() -> list[Parser]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sample:
-    """The files of a run, by their names there."""
+    """Return the files of a run by name."""
 
     files: dict[str, bytes]
 
@@ -324,7 +324,7 @@ def _of_run(sample: _Sample, name: str) -> Read:
 
 
 def _checked_run(sample: _Sample) -> Read:
-    """digests.json with a check that fits what it says, as anybody can make it."""
+    """Return digests.json with a correct check, which anybody can compute."""
 
     def read_run(data: bytes, folder: Path) -> None:
         try:
@@ -390,7 +390,7 @@ def _runs() -> list[Parser]:
 
 
 def _message(data: bytes, _: Path) -> None:
-    """As the agent of a host says it, and as the controller keeps what a process reports."""
+    """Parse a line as an agent's message and as a process's report."""
     messages = protocol.AgentMessages(0.0)
     messages.asked({"do": "start", "id": "worker-0"})
     for line in data.split(b"\n"):

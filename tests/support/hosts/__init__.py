@@ -1,1 +1,1 @@
-"""Hosts: agents, reports, practice clusters, and hosts that lie."""
+"""Agents, host reports, local test clusters, and hosts that send false data."""

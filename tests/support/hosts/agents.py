@@ -15,7 +15,7 @@ HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
 
 
 class Talk:
-    """A channel with its inbox, for tests that ask and wait."""
+    """A channel with its inbox, for tests that send a request and wait."""
 
     def __init__(self) -> None:
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -29,7 +29,7 @@ class Talk:
         self.channel.send({"do": "start", **message})
 
     def until(self, say: str, seconds: float = 10.0) -> list[tuple[str, dict[str, Any]]]:
-        """Everything said up to the first message of this kind."""
+        """Return the messages up to the first one of this kind."""
         said, deadline = [], time.monotonic() + seconds
         while True:
             message = self.inbox.get(timeout=max(0.01, deadline - time.monotonic()))

@@ -25,7 +25,7 @@ devices_per_host = 1
 
 
 def host_options(practice: Cluster) -> dict[str, str]:
-    """The options by which a task is given all hosts of the cluster."""
+    """Return the options that give a task all hosts of the cluster."""
     return {"hostfile": str(practice.hostfile), "ssh_config": str(practice.ssh_config)}
 
 
@@ -37,7 +37,10 @@ def fab(practice: Cluster, *words: str) -> list[str]:
 def swept(
     practice: Cluster, folder: Path, sweep: str, *words: str
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """A sweep over the cluster, and the lines of its records; nothing is left on any host."""
+    """Run a sweep over the cluster and return its records' lines.
+
+    Fails if a process is left on any host.
+    """
     command = fab(
         practice, "bench.sweep", sweep, "--run", str(folder / "run"), "--in-order", *words
     )

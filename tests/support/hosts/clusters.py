@@ -1,4 +1,4 @@
-"""Sweeps on the hosts of a practice cluster, and what they leave there."""
+"""Sweeps on the hosts of a local test cluster, and processes left there."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def looked_at(
     hosts: list[Host] | None = None,
     config: Path | None = None,
 ) -> dict[str, HostReport]:
-    """What the hosts are found to be, by name."""
+    """Return the checked hosts by name."""
     with closing(ssh(cluster, config)) as connections:
         found = examine(hosts or listed(cluster), connections.start, wanted)
     return {one.host.name: one for one in found}
@@ -54,7 +54,7 @@ def running_on(
     deadlines: Deadlines = SHORT,
     wanted: Requirements = FAKE,
 ) -> Iterator[Updates]:
-    """The updates of a sweep of these trials over all hosts, while it runs."""
+    """Yield the updates of a sweep of these trials over all hosts."""
     what = Sweep(name="t", description="", repeats=1, trials=trials, text="")
     with closing(ssh(cluster)) as connections:
         found = examine(listed(cluster), connections.start, wanted)
@@ -69,7 +69,7 @@ def running_on(
 def fault(
     cluster: Cluster, folder: Path, trial: Trial, act: Callable[[], object]
 ) -> tuple[Record, float, list[Record]]:
-    """The record of a job that was disturbed, the seconds it took to be told, later records."""
+    """Return a disturbed job's record, the seconds until it, and later records."""
     with running_on(cluster, folder, trial, replaced(trial), deadlines=Deadlines()) as updates:
         record, seconds = disturbed(updates, act)
         after = [update for update in updates if isinstance(update, Record)]
@@ -77,12 +77,12 @@ def fault(
 
 
 def replaced(trial: Trial) -> Trial:
-    """The same job without faults, as another point."""
+    """Return the same job without faults, as another point."""
     return trial.replace(fake_faults=(), lr=0.5)
 
 
 def processes(cluster: Cluster, name: str) -> list[str]:
-    """What runs on a host for its user, but SSH itself."""
+    """Return the processes of a host's user, except SSH."""
     done = inside(cluster, name, ["ps", "-u", "bench", "-o", "pid=,args="])
     own = ("sshd:", "ps -u", "/usr/sbin/sshd")
     lines = [line.strip() for line in done.stdout.splitlines()]
@@ -90,7 +90,7 @@ def processes(cluster: Cluster, name: str) -> list[str]:
 
 
 def empty_within(cluster: Cluster, seconds: float, names: list[str] | None = None) -> bool:
-    """Whether nothing of a job is left on hosts within so many seconds."""
+    """Return whether all processes of a job end on the hosts within this time."""
     deadline = time.monotonic() + seconds
     left = names or [node.name for node in cluster.nodes]
     while left := [name for name in left if processes(cluster, name)]:
@@ -101,26 +101,26 @@ def empty_within(cluster: Cluster, seconds: float, names: list[str] | None = Non
 
 
 def pid_on(cluster: Cluster, name: str, words: str) -> str:
-    """A process of a host's user by words of its command line, as the host numbers it."""
+    """Return the host's pid of a process of its user, by words of its command line."""
     found = [line for line in processes(cluster, name) if words in line]
     assert found, (name, words, processes(cluster, name))
     return found[0].split()[0]
 
 
 def environment() -> dict[str, str]:
-    """For programs that tests start."""
+    """Return the environment of programs that tests start."""
     return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def dead(cluster: Cluster, count: int) -> list[Host]:
-    """Addresses of the cluster's subnet that no host has: each is unreachable after 3 s or more."""
+    """Return unused addresses of the cluster's subnet, unreachable after 3 s or more."""
     subnet = cluster.nodes[0].address.rpartition(".")[0]
     names = [f"{subnet}.{100 + number}" for number in range(count)]
     return [Host(name=name, address="", cpus=1, gpus=0, login=Login(host=name)) for name in names]
 
 
 def with_jump(cluster: Cluster, folder: Path) -> Path:
-    """The cluster's configuration, all but the first host behind that one."""
+    """Return an SSH configuration with the first host as jump host of the others."""
     blocks = re.split(r"\n(?=Host )", cluster.ssh_config.read_text())
     path = folder / "config"
     path.write_text(

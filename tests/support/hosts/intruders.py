@@ -1,4 +1,4 @@
-"""Programs that are not of a job and reach its ports: raw ZeroMQ messages to ps-lite, workers."""
+"""Foreign programs that reach a job's ports: raw messages to ps-lite, workers."""
 
 import os
 import pickle
@@ -17,7 +17,7 @@ OPTIMIZER, PROFILER = 0, 5
 
 
 class Payload:
-    """What a server that unpickles it runs: a file is made."""
+    """Pickled object that creates a file when a server unpickles it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,17 +27,17 @@ class Payload:
 
 
 def pickled(path: Path) -> bytes:
-    """The body of an exploit, as MXNet would take it."""
+    """Return the body of an exploit, as MXNet accepts it."""
     return pickle.dumps(Payload(path), 0)
 
 
 def listening(pid: int) -> tuple[str, int]:
-    """The address and port on which a process of this user listens."""
+    """Return the address and port on which a process of this user listens."""
     inodes = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             inodes.add(str(link.readlink()).removeprefix("socket:[").rstrip("]"))
-        except OSError:  # closed meanwhile
+        except OSError:  # closed since
             continue
     for line in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
         fields = line.split()
@@ -48,7 +48,7 @@ def listening(pid: int) -> tuple[str, int]:
 
 
 def _whole(number: int) -> bytes:
-    """Of protobuf: seven bits a byte, the lowest first."""
+    """Encode a protobuf number: seven bits per byte, the lowest first."""
     made = b""
     while number > 127:
         made += bytes([number & 127 | 128])
@@ -61,7 +61,7 @@ def _field(key: int, number: int) -> bytes:
 
 
 def command(head: int, body: bytes) -> bytes:
-    """A message of ps-lite that asks a server to obey this command."""
+    """Return a ps-lite message with this command for a server."""
     text = _whole(2 << 3 | 2) + _whole(len(body)) + body
     rest = ((4, 1), (7, 0), (8, 0), (10, 0), (5, 0), (6, 1))
     return _field(1, head) + text + b"".join(_field(*one) for one in rest)
@@ -78,7 +78,7 @@ def _property(name: bytes, value: bytes) -> bytes:
 
 
 def send(address: tuple[str, int], *messages: bytes, identity: bytes = b"ps009") -> None:
-    """Send messages as a ZeroMQ peer of this identity, which ps-lite takes for a node's number."""
+    """Send messages as a ZeroMQ peer; ps-lite uses its identity as node number."""
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
     ready = b"\x05READY" + _property(b"Socket-Type", b"DEALER") + _property(b"Identity", identity)
     with socket.create_connection(address, timeout=10) as connection:
@@ -88,12 +88,12 @@ def send(address: tuple[str, int], *messages: bytes, identity: bytes = b"ps009")
             seen += connection.recv(4096)
         time.sleep(0.1)
         connection.sendall(b"".join(_frame(0, one) for one in messages))
-        time.sleep(0.5)  # what is not read yet would be lost with the connection
+        time.sleep(0.5)  # unread messages would be lost with the connection
 
 
 @contextmanager
 def foreign_worker(address: tuple[str, int], *, stays: bool) -> Iterator[None]:
-    """A worker of MXNet that has joined this scheduler's job of one worker and one server."""
+    """Start an MXNet worker that joins a scheduler's job of one worker and one server."""
     code = "from bench.training.mxnet_shim import mx; "
     code += "store = mx.kv.create('dist_sync'); print(flush=True)"
     code += "; input()" if stays else ""

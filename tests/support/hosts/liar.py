@@ -1,4 +1,4 @@
-"""Hosts that say what a test wants, and mutations of what they should say."""
+"""Hosts that send what a test chooses, and mutations of correct messages."""
 
 import json
 import queue
@@ -13,7 +13,7 @@ React = Callable[[dict[str, Any]], Iterable[bytes]]
 
 
 class Liar:
-    """A line to a program that answers each command with any bytes."""
+    """Connection to a program that answers each command with given bytes."""
 
     def __init__(self, react: React) -> None:
         self._react = react
@@ -42,7 +42,7 @@ class Liar:
 
 
 def start_with(react: React, name: str) -> Starter:
-    """Starts programs here, but for the host of this name, which is a liar."""
+    """Start programs here; the host of this name sends false data."""
 
     def start(host: Host, program: str) -> Line:
         return Liar(react) if host.name == name else start_local(host, program)
@@ -51,7 +51,7 @@ def start_with(react: React, name: str) -> Starter:
 
 
 def line(**values: Any) -> bytes:
-    """A message as our programs write it."""
+    """Return a message as mxscale's programs write it."""
     return json.dumps(values).encode() + b"\n"
 
 
@@ -63,7 +63,7 @@ ODD: tuple[Any, ...] = (
 
 
 def mutated(chance: random.Random, value: Any) -> Any:
-    """The value with one part of it replaced, removed, doubled or wrapped."""
+    """Return the value with one part replaced, removed, doubled or wrapped."""
     places = list(_places(value, ()))
     where = chance.choice(places)
     return _changed(chance, value, where)
@@ -90,7 +90,7 @@ def _changed(chance: random.Random, value: Any, at: tuple[Any, ...]) -> Any:
 
 
 def spoiled(chance: random.Random, text: bytes) -> bytes:
-    """The line with a few of its bytes changed, cut off, or nested."""
+    """Return the line with some bytes changed, cut off or nested."""
     data = bytearray(text.rstrip(b"\n"))
     for _ in range(chance.randrange(1, 4)):
         at = chance.randrange(len(data) or 1)

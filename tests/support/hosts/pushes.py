@@ -16,7 +16,7 @@ MB = 1 << 20
 
 
 def on_a_disk_of_its_own(script: str, disk: Path) -> list[str]:
-    """What a shell script says in which `disk` is a file system that only it sees."""
+    """Return a shell script's output; `disk` is a file system of its own namespace."""
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=16k none {disk}"
     if subprocess.run(["unshare", "-m", "sh", "-c", mount], check=False).returncode:
@@ -42,7 +42,7 @@ def tree_of(root: Path) -> list[Piece]:
 
 
 def pushed(pieces: Sequence[Piece], folder: Path, *, exact: bool = False) -> PushProgress:
-    """The last that is said of a push into FOLDER/x."""
+    """Push into FOLDER/x and return the last message."""
     return list(push(pieces, host(folder), start_local, "x", exact=exact))[-1]
 
 

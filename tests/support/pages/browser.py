@@ -1,4 +1,4 @@
-"""A page in Chromium: a run to look at, and what its figures show."""
+"""A report page in Chromium, its run, and the content of its figures."""
 
 import csv
 import dataclasses
@@ -25,7 +25,7 @@ PANELS = ("rate", "speedup", "efficiency", "windows")
 
 @contextmanager
 def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iterator[Page]:
-    """The page, offline, once it has drawn itself; fails where the browser complains of it.
+    """Open the page offline and wait for its figures; fail on browser errors.
 
     `before` is a script that runs before those of the page.
     """
@@ -64,7 +64,7 @@ def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iter
     assert trouble == []
 
 
-# A tab that has drawn a page draws the next one with a third of the processor's time.
+# A used tab draws the next page in a third of the CPU time.
 _FREE: WeakKeyDictionary[Browser, list[Page]] = WeakKeyDictionary()
 
 
@@ -77,13 +77,12 @@ def _new_tab(browser: Browser, before: str, **fields: Any) -> Page:
 
 
 def double_click(tab: Page, figure: str, until: str) -> None:
-    """Double-clicks a figure until this expression holds.
+    """Double-click a figure until this expression holds.
 
-    More than once on a busy machine, where the two clicks come too far apart to be one double
-    click for Plotly.
+    On a busy machine the two clicks can be too far apart for Plotly, so several tries are needed.
     """
     for _ in range(10):
-        tab.wait_for_timeout(400)  # else it is a click more of the one before
+        tab.wait_for_timeout(400)  # otherwise it counts as a third click
         tab.locator(f"#{figure} .nsewdrag").first.dblclick()
         try:
             tab.wait_for_function(until, timeout=5_000)
@@ -94,12 +93,12 @@ def double_click(tab: Page, figure: str, until: str) -> None:
 
 
 def reported(folder: Path) -> Path:
-    """The report of `points`."""
+    """Build the report of `points`."""
     return made(folder, *points())
 
 
 def made(folder: Path, *records: Record) -> Path:
-    """The page and the table of these records' report."""
+    """Write page and table of a report of these records; return their folder."""
     stored(folder, *records)
     run = load(folder)
     report = folder / "report"
@@ -110,7 +109,7 @@ def made(folder: Path, *records: Record) -> Path:
 
 
 def number(text: str) -> float:
-    """A cell of results.csv; NaN where it holds no number."""
+    """Return a cell of results.csv; NaN if it is empty."""
     try:
         return float(text)
     except ValueError:
@@ -118,7 +117,10 @@ def number(text: str) -> float:
 
 
 def points() -> list[Record]:
-    """Two networks with and without servers, on 1 to 4 devices; one point failed, one emulated."""
+    """Return two networks with and without servers, on 1 to 4 devices.
+
+    One point failed, one is oversubscribed.
+    """
     found = []
     for scale, network in ((1.0, "alexnet"), (3.0, "tiny")):
         fields = {"network": network, "devices_per_host": 4}
@@ -144,7 +146,7 @@ def rows_of_csv(report: Path) -> list[dict[str, str]]:
 
 
 def traces(tab: Page, panel: str) -> list[dict[str, Any]]:
-    """The lines that a panel draws of this run: those whose points are known by their row."""
+    """Return a panel's lines of this run, those with row numbers."""
     code = """id => document.getElementById(id).data.filter(one => one.customdata?.length).map(
         one => ({x: one.x, rows: one.customdata, yaxis: one.yaxis ?? "y"}))"""
     found: list[dict[str, Any]] = tab.evaluate(code, panel)
@@ -156,7 +158,7 @@ def drawn_rows(tab: Page, panel: str) -> set[int]:
 
 
 def hover(tab: Page, panel: str, row: int) -> str:
-    """What the label over the point of this row says."""
+    """Return the hover label of a row's point."""
     code = """([id, row]) => {
         const box = document.getElementById(id);
         for (const trace of box._fullData) {
@@ -172,7 +174,7 @@ def hover(tab: Page, panel: str, row: int) -> str:
     x, y = tab.evaluate(code, [panel, row])
     label = tab.locator(f"#{panel} .hoverlayer .hovertext").first
     tab.mouse.move(0, 0)
-    label.wait_for(state="detached")  # that of an earlier point
+    label.wait_for(state="detached")  # the label of an earlier point
     tab.mouse.move(x, y - 1)
     tab.mouse.move(x, y)
     label.wait_for()

@@ -1,4 +1,4 @@
-"""Runs for the web page, and the data blocks that a page holds."""
+"""Runs for the report page, and the data blocks of a page."""
 
 import base64
 import dataclasses
@@ -22,14 +22,14 @@ def run_of(*records: Record, **fields: Any) -> Run:
 
 
 def hostile(one: Record) -> Record:
-    """The record with a host, a process, a command and a message that try to be HTML."""
+    """Return the record with HTML in its host, process, command and message."""
     told = [dataclasses.replace(rank, host=HOSTILE, process=HOSTILE) for rank in one.ranks]
     commands = {HOSTILE: HOSTILE, "worker-0": HOSTILE}
     return dataclasses.replace(one, ranks=tuple(told), message=HOSTILE, commands=commands)
 
 
 def block(text: str, name: str) -> str:
-    """What a data block of the page holds."""
+    """Return the content of a data block of the page."""
     found = re.search(rf'<script type="[a-z/]+" id="{name}">(.*?)</script>', text, re.DOTALL)
     assert found
     return found[1]

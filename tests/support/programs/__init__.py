@@ -1,1 +1,1 @@
-"""Programs as a person starts them: tasks, launchers, jobs, and kills of them."""
+"""Tasks, launchers and jobs as programs, and interruptions of them."""

@@ -1,4 +1,4 @@
-"""Tasks as a person types them: their sweep files, refusals and exit codes."""
+"""Tasks from the command line: sweep files, errors and exit codes."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def fab(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
 
 
 def refusal(task: Any, *args: Any, **options: Any) -> tuple[int, str]:
-    """Exit code and message with which a task ends."""
+    """Return the exit code and the message of a task."""
     with pytest.raises(Exit) as caught:
         task.body(Context(), *args, **options)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Small jobs for tests: under the real agent, by the fake engine unless the trial says mxnet."""
+"""Small jobs under the real agent, with the simulated engine by default."""
 
 import os
 import time
@@ -17,14 +17,14 @@ from results.progress import JobProgress
 from results.record import Record, RepeatStart
 from results.store import Store
 
-# Agents tell once a second who is stopped.
+# Agents report suspended processes once per second.
 SHORT = Deadlines(rendezvous=2.0, first_window=2.0, progress=2.0, progress_factor=1.5, ending=3.0)
 MARK = "MXSCALE_TEST"
 Updates = Generator[RepeatStart | Event | JobProgress | Record]
 
 
 def trial(*faults: str, **fields: Any) -> Trial:
-    """Two workers and two servers that play three windows after one of warm-up."""
+    """Return a simulated job: 2 workers, 2 servers, 3 windows after 1 of warm-up."""
     base = {
         "engine": "fake",
         "network": "tiny",
@@ -40,7 +40,7 @@ def trial(*faults: str, **fields: Any) -> Trial:
 
 
 def tiny(**fields: Any) -> Trial:
-    """A network that trains on MXNet in milliseconds."""
+    """Return a network that MXNet trains in milliseconds."""
     base = {"network": "tiny", "batch_per_device": 4, "windows": 3, "image_shape": [3, 32, 32]}
     return make(base | {"precision": 0.0} | fields)
 
@@ -53,7 +53,7 @@ def running(
     deadlines: Deadlines = SHORT,
     hosts: tuple[Host, ...] = (),
 ) -> Iterator[Updates]:
-    """The updates of a sweep of these trials, while it runs."""
+    """Yield the updates of a sweep of these trials."""
     what = Sweep(name="t", description="", repeats=repeats, trials=trials, text="")
     where = ClusterSetup(hosts=hosts or (this_machine(),), deadlines=deadlines)
     store = Store(folder)
@@ -62,13 +62,13 @@ def running(
 
 
 def measured(folder: Path, *trials: Trial, **how: Any) -> list[Record]:
-    """Records of a sweep of these trials, in the order they were made."""
+    """Return the records of a sweep of these trials in order of execution."""
     with running(folder, *trials, **how) as updates:
         return [one for one in updates if isinstance(one, Record)]
 
 
 def disturbed(updates: Updates, act: Callable[[], object]) -> tuple[Record, float]:
-    """The record of a job to which `act` was done at its first window, and the seconds between."""
+    """Call `act` at a job's first window; return its record and the seconds between."""
     acted = 0.0
     for update in updates:
         if isinstance(update, Event) and update.kind == "window" and not acted:
@@ -80,7 +80,7 @@ def disturbed(updates: Updates, act: Callable[[], object]) -> tuple[Record, floa
 
 
 def left_over() -> list[str]:
-    """Pids of processes that this test started and that still run."""
+    """Return the pids of this test's processes that still run."""
     mark = f"{MARK}={os.environ[MARK]}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -94,7 +94,7 @@ def left_over() -> list[str]:
 
 
 def pid_of(role: str, index: int = 0) -> int:
-    """A process of this test's job by its role, servers and workers in the order of their start.
+    """Return the pid of a process of this test's job by its role, in order of start.
 
     Waits for it: between fork and exec a process has its parent's variables.
     """
@@ -113,13 +113,13 @@ def pid_of(role: str, index: int = 0) -> int:
 
 
 def agents() -> list[int]:
-    """Pids of this test's agents."""
+    """Return the pids of this test's agents."""
     commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left_over()}
     return [int(pid) for pid, command in commands.items() if b"exec(__import__(" in command]
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether the condition came true within so many seconds."""
+    """Return whether the condition becomes true within this time."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,6 +1,7 @@
-"""Commands that are killed, or meet a full disk, before the Nth step by which they change a tree.
+"""Commands that are killed, or get a full disk, before their Nth change of a tree.
 
-A process that has loaded everything forks for each command: tests.support.programs.kills is it.
+A process that has imported everything (`python -m tests.support.programs.kills`) forks for each
+command.
 """
 
 import dataclasses
@@ -25,14 +26,14 @@ KILL, FULL, BROKEN = "kill", "full", "broken"
 FAULTS = (KILL, FULL, BROKEN)
 _ERRORS = {FULL: errno.ENOSPC, BROKEN: errno.EIO}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-# Events of Python's audit hooks that change a tree; a disk that is full lets files be removed.
+# Audit events that change a tree; a full disk still allows files to be removed.
 _REMOVING = {"os.remove", "os.rmdir", "os.utime"}
 _CHANGING = {"os.rename", "os.mkdir", "os.link", "os.symlink", "os.truncate", *_REMOVING}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """A command, what happens to it and before which step; 0: it is left in peace."""
+    """A command, its fault and the step before which it occurs; 0: no fault."""
 
     words: tuple[str, ...]
     tree: str
@@ -42,7 +43,7 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """Exit code, negative for a signal; what was printed; each step's event and path."""
+    """Exit code (negative for a signal), output, and event and path of each step."""
 
     code: int
     printed: str
@@ -50,13 +51,13 @@ class Done:
 
 
 class Commands:
-    """Runs commands, each in a process of its own that needs nothing to be loaded."""
+    """Runner of commands, each in a fork with all modules loaded."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
     def run(self, one: Try) -> Done:
-        """Runs a command to its end."""
+        """Run a command to its end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(dataclasses.asdict(one)) + "\n")
@@ -68,7 +69,7 @@ class Commands:
 
 @contextmanager
 def commands(*modules: str) -> Iterator[Commands]:
-    """Somewhere to run commands; these modules are loaded besides the tasks."""
+    """Start a runner with these modules and the tasks loaded."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.programs.kills", *modules],
         cwd=ROOT,
@@ -82,15 +83,15 @@ def commands(*modules: str) -> Iterator[Commands]:
 
 
 def can_fail(step: tuple[str, str], fault: str) -> bool:
-    """Whether this fault can happen at such a step."""
+    """Return whether this fault can occur at such a step."""
     return fault == KILL or step[0] not in _REMOVING
 
 
 def main() -> None:
-    """Takes tries, a line of JSON each, and answers with what was done."""
+    """Read tries as lines of JSON and print their outcomes."""
     for name in ("fabfile", *sys.argv[1:]):
         import_module(name)
-    gc.freeze()  # else each child copies all of it when it ends
+    gc.freeze()  # otherwise each child copies all of it when it ends
     for line in sys.stdin:
         one = Try(**json.loads(line) | {"words": tuple(json.loads(line)["words"])})
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as steps:
@@ -109,7 +110,7 @@ def main() -> None:
 
 
 def _run(one: Try, printed: int, steps: int) -> NoReturn:
-    """In the process of the command."""
+    """Run the command in the forked process."""
     from fabric.main import program  # noqa: PLC0415
 
     import tasks.report  # noqa: PLC0415
@@ -120,13 +121,13 @@ def _run(one: Try, printed: int, steps: int) -> NoReturn:
     tree = Path(one.tree)
     os.environ["TMPDIR"] = tempfile.tempdir = str(tree / "tmp")
     tasks.report.BASELINES = tree / "baselines"
-    _watch(one, os.dup(steps))  # the other is closed before the last of it
+    _watch(one, os.dup(steps))  # the original is closed before the last step
     program.run(["fab", *one.words])
     sys.exit()
 
 
 def _watch(one: Try, steps: int) -> None:
-    """Has the fault happen before the step, and each step written down."""
+    """Raise the fault before the step, and record each step."""
     count, fsync = 0, os.fsync
 
     def step(event: str, path: object) -> None:

@@ -1,4 +1,4 @@
-"""python -m launch.launch as tests start it."""
+"""The launcher (`python -m launch.launch`) as tests start it."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from launch.hosts import ROOT
 
 @contextmanager
 def launching(*words: str, folder: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
-    """The launcher with these words, while it runs."""
+    """Run the launcher with these words."""
     with subprocess.Popen(
         [sys.executable, "-m", "launch.launch", *words],
         cwd=folder,
@@ -28,6 +28,6 @@ def launching(*words: str, folder: Path = ROOT) -> Iterator[subprocess.Popen[str
 
 
 def ended(launcher: subprocess.Popen[str], seconds: float) -> tuple[int, list[str], str]:
-    """Its exit code, what it printed, and what it said of its end."""
+    """Wait for its end; return exit code, lines of stdout, and stderr."""
     output, said = launcher.communicate(timeout=seconds)
     return launcher.returncode, output.splitlines(), said

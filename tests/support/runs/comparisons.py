@@ -8,7 +8,7 @@ from results.run import Run
 from results.scaling import scaling
 from tests.support.runs.records import record
 
-# Seconds of a window, warm-up first: quiet ones, whose rates are known to 2 %.
+# Seconds of windows, warm-up first, with a 95 % CI of ±2 %.
 QUIET = (1.0, 1.0, 1.01, 0.99, 1.0, 1.01, 0.99)
 
 
@@ -17,7 +17,7 @@ def run(name: str, *records: Record, **environment: Any) -> Run:
 
 
 def quiet(factor: float = 1.0, repeats: int = 3, **fields: Any) -> list[Record]:
-    """Repeats that take `factor` times as long, scattered by 0.2 %."""
+    """Return repeats that take `factor` times as long, with 0.2 % of variation."""
     return [
         record([[factor * (1 + 0.002 * n) * one for one in QUIET]], repeat=n, **fields)
         for n in range(repeats)

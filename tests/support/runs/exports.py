@@ -18,7 +18,7 @@ REHEARSED = {"engine": "fake"}
 
 
 def needed(module: str) -> Any:
-    """The exporter; the test is skipped with what to type where its library is missing."""
+    """Return the exporter; skip the test with the fix if its library is missing."""
     return pytest.importorskip(
         f"results.exports.{module}",
         reason=f"the libraries of exports are not installed: make exports ({module})",
@@ -27,7 +27,7 @@ def needed(module: str) -> Any:
 
 
 def repeat(windows: list[list[float]], **fields: Any) -> Record:
-    """A record with losses and a date; `source` and `message` may be given besides."""
+    """Return a record with losses and a date, and optional `source` and `message`."""
     given = {name: fields.pop(name) for name in ("source", "message") if name in fields}
     made = record(windows, **BATCHES | fields)
     ranks = tuple(
@@ -40,7 +40,7 @@ def repeat(windows: list[list[float]], **fields: Any) -> Record:
 
 
 def good() -> list[Record]:
-    """One and two devices, the second with two repeats: 8, 12.3 and 12.3 images/s."""
+    """Return 1 device and 2 devices with two repeats: 8, 12.3 and 12.3 images/s."""
     two = {"devices": 2}
     return [
         repeat([[1, 1.0, 1.0]]),
@@ -49,12 +49,12 @@ def good() -> list[Record]:
 
 
 def bad() -> list[Record]:
-    """A point that failed with all that a message may hold."""
+    """Return a failed point with every kind of character in its message."""
     return [repeat([[1, 1.0]], network="vgg", num_layers=16, status="hung", message=HOSTILE)]
 
 
 def run_of(folder: Path, records: list[Record], missing: list[Record] | None = None) -> Run:
-    """A run folder with these records; it was asked for the missing ones too."""
+    """Return a run folder with these records; the missing ones have not run."""
     stored(folder, *records)
     asked = [dataclasses.asdict(one.identity) for one in [*records, *(missing or [])]]
     (folder / "asked.json").write_text(json.dumps(asked))

@@ -1,4 +1,4 @@
-"""Records that are imported from sample logs, and what they hold."""
+"""Records imported from sample logs, and their content."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,14 +29,14 @@ SPEED = "Epoch[0] Batch [{}]\tSpeed: {} samples/sec\taccuracy=0.1"
 
 
 def made(folder: Path, *texts: str, **asked: Any) -> Record:
-    """The record of one log of these parts."""
+    """Return the record of one log of these parts."""
     path = folder / "sample.log"
     path.write_text("\n".join(texts) + "\n")
     return import_logs([path], LogDescription(**asked)).record
 
 
 def refused(folder: Path, *texts: str, **asked: Any) -> str:
-    """Why a log of these parts is not imported."""
+    """Return the error of importing a log of these parts."""
     with pytest.raises(SpecError) as caught:
         made(folder, *texts, **asked)
     assert "\n" not in str(caught.value)
@@ -44,7 +44,7 @@ def refused(folder: Path, *texts: str, **asked: Any) -> str:
 
 
 def point(record: Record) -> tuple[str, str, str, int, int]:
-    """Network, store, number format, devices and batch per device."""
+    """Return network, store, number format, devices and batch per device."""
     trial = record.trial
     return (
         trial.label,
@@ -56,16 +56,16 @@ def point(record: Record) -> tuple[str, str, str, int, int]:
 
 
 def kinds(record: Record) -> set[NoteKind]:
-    """The kinds of a record's notes."""
+    """Return the kinds of a record's notes."""
     return {note.kind for note in record.notes}
 
 
 def note(record: Record, kind: NoteKind) -> Note:
-    """The one note of a kind that a record has."""
+    """Return a record's only note of a kind."""
     (found,) = [one for one in record.notes if one.kind is kind]
     return found
 
 
 def read(name: str, texts: Sequence[str]) -> Log:
-    """What lines in a format say."""
+    """Return the parsed lines of a format."""
     return FORMATS[name].read(line(number, text) for number, text in enumerate(texts, 1))

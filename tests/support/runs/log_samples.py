@@ -1,4 +1,4 @@
-"""Logs in the shapes that public tools print them in, with figures of our own."""
+"""Logs in the formats of public tools, with figures made for tests."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -7,18 +7,18 @@ BEGIN = datetime(2019, 6, 18, 18, 15, 30, tzinfo=UTC)
 
 
 def clock(seconds: float) -> str:
-    """A time as Python's logging prints it."""
+    """Return a time as Python's logging prints it."""
     return f"{BEGIN + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S},000"
 
 
 def namespace(**values: object) -> str:
-    """The arguments of a script as argparse prints them, among others that nothing is made of."""
+    """Return a script's arguments as argparse prints them, with unused ones."""
     given = {"disp_batches": 20, "lr": 0.1, "lr_step_epochs": "30,60", "wd": 0.0001} | values
     return f"Namespace({', '.join(f'{name}={value!r}' for name, value in sorted(given.items()))})"
 
 
 def upstream(**values: object) -> str:
-    """The first line of upstream's train_imagenet.py."""
+    """Return the first line of upstream's train_imagenet.py."""
     given = {"benchmark": 0, "dtype": "float32", "kv_store": "device", "gpus": "0"}
     given |= {"network": "resnet", "num_layers": 50, "batch_size": 64, "num_examples": 1281167}
     return f"INFO:root:start with arguments {namespace(**given | values)}"
@@ -27,7 +27,7 @@ def upstream(**values: object) -> str:
 def speedometer(
     speeds: Sequence[float], prefix: str = "INFO:root:", metrics: Sequence[str] = ("accuracy",)
 ) -> str:
-    """Lines of Speedometer since 2017, which has all metrics in one."""
+    """Return lines of Speedometer since 2017, with all metrics in one line."""
     told = "".join(f"\t{metric}=0.1" for metric in metrics)
     return "\n".join(
         f"{prefix}Epoch[0] Batch [{20 * n}]\tSpeed: {speed:.2f} samples/sec{told}"
@@ -36,7 +36,7 @@ def speedometer(
 
 
 def old_speedometer(speeds: Sequence[float], metrics: Sequence[str], prefix: str = "") -> str:
-    """Lines of Speedometer before 2017, a line per metric (as in tornadomeet/ResNet's logs)."""
+    """Return lines of Speedometer before 2017, one per metric (tornadomeet/ResNet)."""
     return "\n".join(
         f"{prefix}Epoch[0] Batch [{50 * n}]\tSpeed: {speed:.2f} samples/sec\tTrain-{metric}=0.0{n}"
         for n, speed in enumerate(speeds, 1)
@@ -45,7 +45,7 @@ def old_speedometer(speeds: Sequence[float], metrics: Sequence[str], prefix: str
 
 
 def timed_speedometer(speeds: Sequence[float], images: int, node: int = 0) -> str:
-    """Lines of Speedometer with times: `images` are what 20 steps count."""
+    """Return lines of Speedometer with times; 20 steps count `images`."""
     lines, at = [], 0.0
     for n, speed in enumerate(speeds):
         at += 20 * images / speed
@@ -55,7 +55,7 @@ def timed_speedometer(speeds: Sequence[float], images: int, node: int = 0) -> st
 
 
 def horovod_job(ranks: Iterable[int], **values: object) -> str:
-    """Arguments of the ranks of NVIDIA's MLPerf v0.6 and v0.7 jobs: each has a GPU of its own."""
+    """Return rank arguments of NVIDIA's MLPerf v0.6 and v0.7 jobs, one GPU per rank."""
     given = {"kv_store": "horovod", "dtype": "float16", "batch_size": 208, "num_layers": 50}
     given |= {"network": "resnet-v1b-normconv-fl", "num_examples": 1281167} | values
     return "\n".join(
@@ -66,7 +66,7 @@ def horovod_job(ranks: Iterable[int], **values: object) -> str:
 
 
 def mll(seconds: float, key: str, value: object = None, **metadata: object) -> str:
-    """A line of MLPerf v0.6."""
+    """Return a line of MLPerf v0.6."""
     value = "null" if value is None else f'"{value}"' if isinstance(value, str) else value
     more = "".join(f', "{name}": {one}' for name, one in metadata.items())
     return (
@@ -76,7 +76,7 @@ def mll(seconds: float, key: str, value: object = None, **metadata: object) -> s
 
 
 def mllog(seconds: float, key: str, value: object = None, **metadata: object) -> str:
-    """A line of MLPerf since v0.7."""
+    """Return a line of MLPerf since v0.7."""
     value = "null" if value is None else f'"{value}"' if isinstance(value, str) else value
     more = "".join(f', "{name}": {one}' for name, one in metadata.items())
     return (
@@ -93,7 +93,7 @@ def tf_cnn(
     mode: str = "training",
     model: str = "resnet50",
 ) -> str:
-    """The head of tf_cnn_benchmarks' output."""
+    """Return the head of tf_cnn_benchmarks' output."""
     return "\n".join(
         (
             "TensorFlow:  1.13",
@@ -115,7 +115,7 @@ def tf_cnn(
 
 
 def steps(speeds: Sequence[float], total: float = 0.0, prefix: str = "") -> str:
-    """tf_cnn_benchmarks' means since the first step, at steps 1, 10, 20 and so on."""
+    """Return tf_cnn_benchmarks' running means at steps 1, 10, 20 and so on."""
     places = [1, *range(10, 10 * len(speeds), 10)]
     lines = [
         f"{prefix}{step}\timages/sec: {speed:.1f} +/- 0.1 (jitter = 0.4)\t7.{step:03}"
@@ -129,7 +129,7 @@ def steps(speeds: Sequence[float], total: float = 0.0, prefix: str = "") -> str:
 def tf_steps(
     rate: float, seconds: float, step_seconds: float, prefix: str = "", count: int = 12
 ) -> str:
-    """Lines of TensorFlow's CIFAR-10 and Inception scripts, of every tenth step."""
+    """Return lines of TensorFlow's CIFAR-10 and Inception scripts, every tenth step."""
     return "\n".join(_tf_steps(rate, seconds, step_seconds, prefix, count))
 
 
@@ -138,7 +138,7 @@ def _tf_steps(
 ) -> Iterator[str]:
     for n in range(count):
         at = BEGIN + timedelta(seconds=10 * n * step_seconds)
-        # A speed that wavers, as real ones do, at a batch that stays.
+        # Varying throughput at a constant batch, as in real logs.
         part = 1 + 0.01 * (n % 3 - 1)
         yield (
             f"{prefix}{at:%Y-%m-%d %H:%M:%S.%f}: step {10 * n}, loss = 4.{n:02} "

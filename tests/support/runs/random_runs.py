@@ -1,4 +1,4 @@
-"""Runs at random: points of every kind, good, bad, alone, unsure, and what people find in runs."""
+"""Random runs with points of every kind: good, failed, single, uncertain."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ FIGURES = ("cores", "of", "share", "text", "dropped", "change", "what", "base", 
 
 
 def run_at_random(random: Random) -> Run:
-    """A run of up to twelve points; two runs of one seed are alike."""
+    """Return a run of up to twelve points; two runs of one seed are equal."""
     usual = _fields(random)
     found = [
         one
@@ -52,7 +52,7 @@ def run_at_random(random: Random) -> Run:
 
 
 def _is_readable(one: Record) -> bool:
-    """Whether a log with this record gives a row; asynchronous ranks may never have met."""
+    """Return whether a record gives a row; asynchronous ranks may not overlap."""
     try:
         summarize(one)
     except UNREADABLE:
@@ -61,7 +61,7 @@ def _is_readable(one: Record) -> bool:
 
 
 def _fields(random: Random) -> dict[str, Any]:
-    """What most points of a run share."""
+    """Return the fields that most points of a run share."""
     return {
         **random.choice(NETWORKS),
         "kvstore": random.choice(KVSTORES),
@@ -77,7 +77,7 @@ def _fields(random: Random) -> dict[str, Any]:
 
 
 def _trial(random: Random, usual: dict[str, Any]) -> Trial:
-    """Of the usual fields, one or another changed; what cannot be is drawn again."""
+    """Return the usual fields with some changed; invalid choices are drawn again."""
     rare: dict[str, Any] = {
         **_fields(random),
         "gc_type": "2bit",

@@ -1,4 +1,4 @@
-"""Records whose windows are given, and the points of a published table."""
+"""Records with given windows, and the points of a published table."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ PUBLISHED |= {64: 15840.52, 128: 31334.88, 256: 61938.36}
 def record(
     seconds: Sequence[Sequence[float]], *, repeat: Any = 0, status: Any = "ok", **fields: Any
 ) -> Record:
-    """A record whose ranks have these windows; `seconds` is a list a rank."""
+    """Return a record with these windows; `seconds` is one list per rank."""
     base = {"network": "alexnet", "batch_per_device": 8, "warmup_windows": 1}
     trial = make(base | fields)
     ranks = tuple(
@@ -48,7 +48,7 @@ def record(
 
 
 def points(rates: dict[int, float], per_host: int = 16) -> list[Record]:
-    """Records of one series with these rates by device count."""
+    """Return records of one series with these throughputs by device count."""
     found = []
     for devices, images in rates.items():
         fields = {

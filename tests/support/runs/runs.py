@@ -14,7 +14,7 @@ from tests.support.runs.stores import stored
 
 
 def packed_run(folder: Path) -> Path:
-    """A run with logs and its report; what it holds is made once per name."""
+    """Return a run with logs and a report; its content is made once per name."""
     for name, data in _files(folder.name).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)

@@ -1,4 +1,4 @@
-"""Runs that reports are tried on, of records whose truth is known."""
+"""Runs for reports, with records whose true values are known."""
 
 import dataclasses
 import tomllib
@@ -21,7 +21,7 @@ WHEN = {"date": "2026-01-02T03:04:05+00:00", "commit": "abcdef0"}
 def point(
     devices: int, images_per_second: float, *, status: str = "ok", repeat: int = 0, **fields: Any
 ) -> Record:
-    """A record whose windows spread by one per cent around this rate."""
+    """Return a record whose windows vary by 1 % around this throughput."""
     trial = make({"network": "alexnet", "batch_per_device": 8, "devices": devices, **fields})
     second = trial.measuring.steps_per_window * trial.global_batch / images_per_second
     windows = [second * part for part in (1, 1, 0.99, 1.01, 1)]
@@ -31,13 +31,13 @@ def point(
 
 
 def three() -> list[Record]:
-    """AlexNet on 1, 2 and 4 devices of one host."""
+    """Return AlexNet on 1, 2 and 4 devices of one host."""
     rates = {1: 10.0, 2: 18.0, 4: 30.0}
     return [point(n, rate, devices_per_host=4) for n, rate in rates.items()]
 
 
 def published() -> list[Record]:
-    """The published table: three networks on 1 to 256 devices, 16 a host."""
+    """Return the published table: 3 networks on 1 to 256 devices, 16 per host."""
     sweep = tomllib.loads(SEED.read_text(encoding="utf-8"))
     layers = {"resnet-152": {"network": "resnet", "num_layers": 152}}
     return [
@@ -56,12 +56,12 @@ def published() -> list[Record]:
 
 
 def run(records: Sequence[Record], name: str = "study", **fields: Any) -> Run:
-    """A run of these records, which has no folder."""
+    """Return a run of these records, without a folder."""
     environment = {"description": "how it scales", **WHEN, **MACHINE}
     whole: dict[str, Any] = {"rows": scaling(records), "environment": environment}
     return Run(folder=Path(name), **whole | fields)
 
 
 def emulated(rows: Sequence[ScalingRow], devices: int) -> list[ScalingRow]:
-    """The rows, those on so many devices emulated."""
+    """Return the rows; those with this number of devices are oversubscribed."""
     return [dataclasses.replace(row, emulated=row.trial.layout.devices == devices) for row in rows]

@@ -1,4 +1,4 @@
-"""Ten steps of a network by a worker of ours or by upstream's Module: the same start and batches.
+"""Ten steps of a network by mxscale's worker or by upstream's Module.
 
 `python -m tests.support.training.module_steps WAY WORDS...` prints the losses as JSON. A launcher
 that starts one program on every host makes it a job of several workers.
@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.engines import server
 
-# A worker of ours signs what it sends to servers: they have to be ours too.
+# mxscale's workers sign messages to servers, so the servers must be mxscale's too.
 if sys.argv[1:2] == ["ours"] and os.environ.get("DMLC_ROLE") in {"server", "scheduler"}:
     server.main()
 
@@ -26,7 +26,7 @@ Steps = tuple[list[float], dict[str, Any]]
 
 
 def batch(options: Options, rank: int, number: int) -> tuple[Any, Any]:
-    """Images and labels of a step; classes can be learned from the images."""
+    """Return images and labels of a step; classes can be learned from the images."""
     draw = np.random.default_rng((7, rank, number))
     labels = draw.integers(0, options.num_classes, options.batch_size)
     images = draw.normal(0, 1, (options.batch_size, *options.image_shape))
@@ -35,7 +35,7 @@ def batch(options: Options, rank: int, number: int) -> tuple[Any, Any]:
 
 
 def without_dropout(net: Any) -> Any:
-    """The network; what dropout leaves out is drawn, and no two programs draw alike."""
+    """Return the network without dropout, whose random draws differ by program."""
 
     def off(block: Any) -> None:
         if isinstance(block, mx.gluon.nn.Dropout):
@@ -45,7 +45,7 @@ def without_dropout(net: Any) -> Any:
 
 
 def ours(options: Options, steps: int = STEPS) -> Steps:
-    """Losses and final weights of a worker."""
+    """Return losses and final weights of mxscale's worker."""
     from bench.training.worker import build_worker, step  # noqa: PLC0415
 
     worker = build_worker(options)
@@ -60,7 +60,7 @@ def ours(options: Options, steps: int = STEPS) -> Steps:
 
 
 def module(options: Options, steps: int = STEPS) -> Steps:
-    """As upstream's common/fit.py trains it."""
+    """Return losses and final weights of upstream's common/fit.py."""
     from bench.training.checkpoint import symbol  # noqa: PLC0415
     from bench.training.worker import build_network  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def module(options: Options, steps: int = STEPS) -> Steps:
         chosen = parts[np.arange(len(parts)), labels.asnumpy().astype(int)]
         losses.append(float(-np.log(chosen).mean()))
         made.update()
-    mx.nd.waitall()  # or moving averages are read before they move
+    mx.nd.waitall()  # otherwise moving averages are read before their update
     arguments, auxiliary = made.get_params()
     return losses, {name: one.asnumpy() for name, one in {**arguments, **auxiliary}.items()}
 
@@ -94,4 +94,4 @@ WAYS: dict[str, Callable[[Options], Steps]] = {
 
 if __name__ == "__main__":
     found, _ = WAYS[sys.argv[1]](parse(sys.argv[2:]))
-    os.write(1, f"{json.dumps(found)}\n".encode())  # one piece, beside another worker's
+    os.write(1, f"{json.dumps(found)}\n".encode())  # one part; another worker has the other

@@ -1,6 +1,6 @@
 """The options of upstream's train_imagenet.py."""
 
-# name: upstream's default, a value that is no default
+# name: upstream's default, another value
 UPSTREAM = {
     "network": ("resnet", "alexnet"),
     "num-layers": ("50", "18"),

@@ -1,11 +1,11 @@
-"""A training script as upstream's are: it reads DMLC_*, and every role runs it."""
+"""Training script in upstream's style: it reads DMLC_*, and every role runs it."""
 
 import os
 import sys
 
 from bench.training.mxnet_shim import mx
 
-# Servers and the scheduler serve within this import, and never come here.
+# Servers and the scheduler serve within this import and do not return from it.
 store = mx.kv.create("dist_sync")
 shape = (3, 4)
 store.init("w", mx.nd.zeros(shape))

@@ -1,4 +1,4 @@
-"""Workers of this process, which train a tiny network, and what they leave."""
+"""Workers in this process that train a tiny network, and their checkpoints."""
 
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,17 @@ SYNTHETIC = [*SMALL, "--benchmark", "1", "--batch-size", "4"]
 
 
 def trained(*words: str) -> TrainingSummary:
-    """A tiny network trained with these options besides."""
+    """Train a tiny network with these additional options."""
     return train(parse([*SMALL, *words]))
 
 
 def weights(prefix: Path, epoch: int = 1) -> dict[str, Any]:
-    """Arrays of a checkpoint, by name."""
+    """Return the arrays of a checkpoint by name."""
     saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
     return {name: value.asnumpy() for name, value in saved.items()}
 
 
 def photos(folder: Path) -> list[str]:
-    """Options to train on the sample photographs."""
+    """Return options to train on the sample photographs."""
     data = [f"--data-train={folder / 'train'}", f"--data-val={folder / 'val'}"]
     return [*data, "--batch-size=24", "--lr-step-epochs=", "--rgb-std=58,57,57"]
