@@ -44,12 +44,16 @@ def emit(event: Event) -> str:
     return json.dumps({"event": event.kind, "rank": event.rank, **event.values})
 
 
+def has_stream() -> bool:
+    """Return whether this process is part of a job, whose agent receives its events."""
+    return os.environ.get(STREAM_VARIABLE, "").isdecimal()
+
+
 def say(kind: str, values: Mapping[str, Any] | None = None, rank: int = -1) -> None:
     """Send an event to the agent in one system call.
 
     Do nothing without an event stream.
     """
-    stream = os.environ.get(STREAM_VARIABLE)
-    if stream is not None and stream.isdecimal():
+    if has_stream():
         event = Event(kind=kind, rank=rank, values=dict(values or {}))
-        os.write(int(stream), (emit(event) + "\n").encode())
+        os.write(int(os.environ[STREAM_VARIABLE]), (emit(event) + "\n").encode())

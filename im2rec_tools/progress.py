@@ -1,4 +1,4 @@
-"""Progress updates of data commands, and their plans."""
+"""Progress updates of data commands, their plans, and estimates of the time left."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,3 +34,27 @@ class Plan:
     says: Iterable[str]
     work: Callable[[], Iterator[Update]]
     moves: int = 0
+
+
+def job_seconds_left(done: int, total: int, seconds: float, since: float = 0.0) -> float | None:
+    """Estimate the seconds to the end of `total` windows or epochs; None before the first.
+
+    `done` of them took `seconds`; another `since` seconds have passed.
+    """
+    if done <= 0 or total <= 0:
+        return None
+    return max(0.0, seconds * (total - done) / done - since)
+
+
+def time_left(seconds: float) -> str:
+    """Format a rounded duration: '20 s', '3 min', '1 h 20 min', '2 d 3 h'."""
+    if seconds < 60:
+        return f"{max(1, round(seconds)) if seconds < 10 else 5 * round(seconds / 5)} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(seconds / 3600), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"

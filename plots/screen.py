@@ -10,11 +10,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from bench.events import Event
 from bench.trial import Trial
 from im2rec_tools.console import Screen, line
+from im2rec_tools.progress import job_seconds_left, time_left
 from im2rec_tools.terminal import echo
 from plots.format import significant
 from plots.tables.scaling import rate_unit
 from plots.workers import rendezvous_text, worker_table
-from results.progress import JobProgress, job_seconds_left, time_left
+from results.progress import JobProgress
 from results.rates import rate_of
 from results.record import Record, RepeatStart
 

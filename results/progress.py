@@ -60,27 +60,3 @@ def sweep_seconds_left(left: Sequence[str], finished: Iterable[tuple[str, float]
     overall = fmean(seconds for one in elapsed.values() for seconds in one)
     means = {key: fmean(one) for key, one in elapsed.items()}
     return sum(means.get(key, overall) for key in left)
-
-
-def job_seconds_left(done: int, total: int, seconds: float, since: float = 0.0) -> float | None:
-    """Estimate the seconds to the end of `total` windows or epochs; None before one.
-
-    `done` of them took `seconds`; another `since` seconds have passed.
-    """
-    if done <= 0 or total <= 0:
-        return None
-    return max(0.0, seconds * (total - done) / done - since)
-
-
-def time_left(seconds: float) -> str:
-    """A duration as people say it: '20 s', '3 min', '1 h 20 min', '2 d 3 h'."""
-    if seconds < 60:
-        return f"{max(1, round(seconds)) if seconds < 10 else 5 * round(seconds / 5)} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(round(seconds / 3600), 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"

@@ -10,6 +10,7 @@ from bench.training.kvstore import barrier, open_kvstore
 from bench.training.loop import Stopwatch, TrainingSummary, budget_of, measure, stop_reason
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
+from bench.training.progress import ProgressLines
 from bench.training.worker import build_network
 
 
@@ -34,6 +35,10 @@ def time_transfers(options: Options) -> TrainingSummary:
         facts,
         window,
         lambda windows: stop_reason(store, windows, budget, options.warmup_windows),
+        ProgressLines(
+            options.warmup_windows + budget.windows,
+            may_end_early=bool(budget.precision or budget.seconds),
+        ),
         store.rank,
     )
 

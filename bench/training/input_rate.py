@@ -12,6 +12,7 @@ from bench.statistics.stopping_rule import end_reason, per_image_seconds
 from bench.training.loop import Stopwatch, TrainingSummary, budget_of, measure
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
+from bench.training.progress import ProgressLines
 
 # Batches that were ready before the start must not count.
 _SETTLE_SECONDS = 1.0
@@ -45,6 +46,9 @@ def time_input(options: Options) -> TrainingSummary:
         facts | page_cache.describe(found),
         window,
         lambda windows: end_reason(per_image_seconds(windows), budget, warmup),
+        ProgressLines(
+            warmup + budget.windows, may_end_early=bool(budget.precision or budget.seconds)
+        ),
     )
 
 

@@ -26,6 +26,7 @@ from bench.training.kvstore import any_worker, barrier, broadcast_from_first
 from bench.training.mxnet_shim import mx, rounds_to_tf32
 from bench.training.options import Options
 from bench.training.profiling import profile
+from bench.training.progress import ProgressLines, training_progress
 from bench.training.worker import (
     Worker,
     build_worker,
@@ -147,6 +148,7 @@ def measure(
     facts: Mapping[str, Any],
     window: Callable[[int], dict[str, Any]],
     stop: Callable[[Sequence[dict[str, Any]]], str],
+    progress: ProgressLines,
     rank: int = 0,
 ) -> TrainingSummary:
     """Measure and report windows without training until `stop` returns a reason."""
@@ -156,6 +158,7 @@ def measure(
     while not ended:
         windows.append(window(len(windows)))
         events.say("window", windows[-1], rank=rank)
+        progress.show(len(windows), rank)
         ended = stop(windows)
     return TrainingSummary(
         rank=rank, num_workers=facts["num_workers"], windows=tuple(windows), ended=ended
@@ -353,6 +356,7 @@ def _epochs(
     # Asynchronous workers stop independently.
     store = None if is_async(options.kv_store) else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), worker_batches(worker)
+    progress = training_progress(options, len(steps_of_epoch))
     _emit(worker, "ready", _worker_facts(worker) | found)
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
         before, seen = len(windows), (0, 0)
@@ -360,7 +364,8 @@ def _epochs(
         for steps in steps_of_epoch:
             windows.append(_probed_window(worker, feed, steps, len(windows)))
             _emit(worker, "window", windows[-1])
-            shown = _show_progress(worker, epoch, windows, before, shown)
+            shown = _show_throughput(worker, epoch, windows, before, shown)
+            progress.show(len(windows), worker.rank)
             if worker.accuracy:
                 correct, images = worker.accuracy.read()
                 seen = seen[0] + correct, seen[1] + images
@@ -410,7 +415,7 @@ def _worker_facts(worker: Worker) -> dict[str, Any]:
     }
 
 
-def _show_progress(
+def _show_throughput(
     worker: Worker, epoch: int, windows: list[dict[str, Any]], before: int, shown: int
 ) -> int:
     """Print the throughput since the last line, if a line is due.

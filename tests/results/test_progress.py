@@ -2,7 +2,8 @@
 
 import pytest
 
-from results.progress import job_seconds_left, sweep_seconds_left, time_left
+from im2rec_tools.progress import job_seconds_left, time_left
+from results.progress import sweep_seconds_left
 
 
 def test_the_remaining_repeats_take_as_long_as_those_of_their_point() -> None:
