@@ -147,7 +147,7 @@ def test_training_that_diverges_to_a_finite_loss_is_noted(
     monkeypatch.setattr(loop, "time_window", absurd)
     summary = trained(*SYNTHETIC, "--windows=2")
     assert [note.kind for note in summary.notes] == [NoteKind.LOSS_ROSE]
-    assert "note: the loss rose from 2.3 to 4.5e+07" in capsys.readouterr().err
+    assert "the loss rose from 2.3 to 4.5e+07" in capsys.readouterr().err
 
 
 def test_a_rate_that_is_hardly_known_is_printed_in_plain_per_cent(
@@ -156,7 +156,7 @@ def test_a_rate_that_is_hardly_known_is_printed_in_plain_per_cent(
     timed(monkeypatch, [1.0, 0.1, 0.1, 9.0, 0.1, 9.0, 0.1])
     words = [*SYNTHETIC, "--windows=6", "--kv-store=local"]
     text = summary_text(parse(words), trained(*words))
-    found = re.search(r"known to (\S+) % ", text)
+    found = re.search(r"95 % CI ±(\S+) % ", text)
     assert found
     assert found[1].isdecimal()
     assert int(found[1]) > 100
