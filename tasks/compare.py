@@ -47,7 +47,8 @@ REGRESSED = 4
 def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # type: ignore[no-untyped-def]
     """Compare two runs point by point.
 
-    Each point is improved, regressed, not significant or inconclusive, with 95 % CIs.
+    Prints the change of each point with a 95 % CI. Its verdict is improved, regressed,
+    inconclusive, missing in B or only in B. Exits with 2 if the runs are not comparable.
     """
     share = percentage("--fail-on", fail_on) if fail_on else None
     from plots.tables import comparison as plot

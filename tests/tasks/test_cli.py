@@ -115,7 +115,10 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
         (SWEEP.replace("tiny", "tinny") + POINT, "did you mean 'tiny'?"),
         (SWEEP.replace("4", "0") + POINT, "batch_per_device: expected 1 or more, got 0"),
         ("[[[", "not a TOML file"),
-        (SWEEP + POINT + "mode = 'real'\ndata_train = 'none.rec'", "none.rec: expected a .rec file, got no such file"),
+        (
+            SWEEP + POINT + "mode = 'real'\ndata_train = 'none.rec'",
+            "none.rec: expected a .rec file, got no such file",
+        ),
     ],
 )
 def test_a_sweep_with_a_mistake_is_exit_code_2_and_leaves_no_record(
