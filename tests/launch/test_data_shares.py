@@ -274,7 +274,7 @@ def test_hosts_read_their_shards_whole_and_name_the_damaged_record(
     with pytest.raises(PreflightError) as caught:
         described(data, to, start_local, verify=True)
     said = str(caught.value)
-    assert re.search(r"node00: \S+train_1.rec: record \d at byte \d+: differs from", said)
+    assert re.search(r"node00: \S+train_1.rec: record \d at byte \d+: modified after", said)
     assert re.search(r"train_4.rec: record \d at byte \d+: modified after packing", said)
     assert said.endswith("Copy damaged shards again with 'fab hosts.push-data --verify'")
 
