@@ -29,7 +29,11 @@ _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "m
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `python -m bench.fine_tune`."""
-    made = empty("fine_tune", "Train a checkpoint with a new last layer.")
+    made = empty(
+        "fine_tune",
+        "Train a checkpoint with a new last layer. The checkpoint determines the network; "
+        "--network and --auto-batch are rejected.",
+    )
     add_all(made)
     made.set_defaults(**_DEFAULTS, image_shape="3,224,224")
     add = made.add_argument_group("Fine-tuning").add_argument

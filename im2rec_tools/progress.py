@@ -37,9 +37,9 @@ class Plan:
 
 
 def job_seconds_left(done: int, total: int, seconds: float, since: float = 0.0) -> float | None:
-    """Estimate the seconds to the end of `total` windows or epochs; None before the first.
+    """Estimate the seconds to the last window or epoch; None before the first is done.
 
-    `done` of them took `seconds`; another `since` seconds have passed.
+    `done` of `total` took `seconds`; another `since` seconds have passed.
     """
     if done <= 0 or total <= 0:
         return None

@@ -89,6 +89,10 @@ def _check_reports(found: list[HostReport]) -> None:
         raise PreflightError(f"{bad} of {len(found)} hosts are not ready:", *problems)
 
 
+# Values of --scheduler; the second is that of earlier versions.
+_CONTROLLER = ("controller", "master")
+
+
 @contextmanager
 def job_setup(
     hosts: tuple[Host, ...], options: HostOptions, what: Sweep, scheduler: str = "first"
@@ -98,14 +102,14 @@ def job_setup(
     PreflightError if one is not fit.
 
     Without `hosts` it is this machine, or this machine as all hosts of a simulation. `scheduler`
-    is 'first' (the first host) or 'master' (the controller). Connections close at the end.
+    is 'first' (the first host) or 'controller', also called 'master'. Connections close at the end.
     """
     if not hosts:
         yield local_setup(what)
         return
-    if scheduler not in {"first", "master"}:
+    if scheduler not in {"first", *_CONTROLLER}:
         raise LaunchError(
-            error_line("--scheduler", expected="first or master", got=quoted(scheduler))
+            error_line("--scheduler", expected="first or controller", got=quoted(scheduler))
         )
     wanted = Requirements(
         tree=options.tree,
@@ -123,7 +127,7 @@ def job_setup(
             hosts=fit,
             start=ssh.start,
             data=manifests(what.trials, fit, ssh.start),
-            scheduler=_controller(found) if scheduler == "master" else None,
+            scheduler=_controller(found) if scheduler in _CONTROLLER else None,
             facts={one.host.name: one.facts for one in found},
         )
 
@@ -167,7 +171,7 @@ def _controller(found: list[HostReport]) -> Host:
     if len(addresses) != 1 or not is_ipv4(*addresses):
         raise LaunchError(
             error_line(
-                "--scheduler master",
+                "--scheduler controller",
                 expected="one IPv4 address by which hosts see this machine",
                 got=", ".join(sorted(addresses)),
                 fix="Leave out --scheduler to use the first host",

@@ -22,7 +22,7 @@ from results.record import Record, RepeatStart
 _REFRESH_SECONDS = 0.25
 # The title, the header, the line on other workers, the sweep's bar, and the cursor's own line.
 _OTHER_LINES = 5
-_STATUS_WORDS = {"hung": "stalled", "unstable": "no steady state"}
+_STATUS_WORDS = {"hung": "stalled", "lost": "host lost", "unstable": "no steady state"}
 
 
 class SweepScreen:

@@ -13,7 +13,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
-from tasks.bench import ENGINE, sweep_for_hosts
+from tasks.bench import ENGINE, engine_name, sweep_for_hosts
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
 from tasks.report import RUN, new_folder
 
@@ -67,6 +67,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
                 fix="Give --sweep smoke",
             )
         )
+    engine = engine_name(engine)
     hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = {"windows": parse_int("--windows", windows)} if windows else {}
     what = sweep_for_hosts(hosts, sweep, fields, engine)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench.engines.catalog import ENGINES
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
 from bench.settings.parts import DATA
@@ -36,10 +35,11 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
 
 ENGINE = OptionHelp(
     "ENGINE",
-    f"Engine: {', '.join(ENGINES)} (fake simulates training)",
+    "Engine: mxnet, or simulated (scripted window times; also called fake)",
     empty="the sweep's",
     group="Simulation",
 )
+_SIMULATED = "simulated"
 _RUN_GROUP = "Job"
 _PLAN_OPTIONS = {
     "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a .toml file"),
@@ -71,6 +71,11 @@ _PLAN_OPTIONS = {
         group=_RUN_GROUP,
     ),
 }
+
+
+def engine_name(text: str) -> str:
+    """Return the stored name of an engine: 'simulated' is 'fake'."""
+    return "fake" if text == _SIMULATED else text
 
 
 def measure_here(what: Sweep, run: str) -> None:
@@ -180,7 +185,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         ),
         "scheduler": OptionHelp(
             "PLACE",
-            "Machine of the scheduler: first (the first host) or master (this controller)",
+            "Machine of the scheduler: first (the first host) or controller (this machine)",
             group=_RUN_GROUP,
         ),
         "port": OptionHelp("PORT", "Port of the scheduler", empty="a free port", group=_RUN_GROUP),
@@ -249,6 +254,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     from launch.setup import job_setup, listed_hosts
 
     baseline = checked_baseline(speedup_baseline)
+    engine = engine_name(engine)
     hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     fields |= {"batch_per_device": 1} if auto_batch else {}

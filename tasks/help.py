@@ -91,7 +91,7 @@ def core_lines(groups: Iterable[str], width: int) -> Iterator[str]:
 
 def list_lines(tasks: Collection, group: str, width: int) -> Iterator[str]:
     """Return the tasks of a group, or of all groups (''), one per line."""
-    yield "Run a task with 'fab TASK'. Print its arguments and options with 'fab TASK --help'."
+    yield "Run a task: fab TASK. Print its arguments and options: fab TASK --help"
     found = {"": tasks, **tasks.collections}
     sections = {
         name: list(_task_rows(name, one))

@@ -34,14 +34,14 @@ class AugmentationOptions:
 
     random_crop: int = _option(0, "", "Crop at a random place instead of the center")
     random_mirror: int = _option(0, "", "Mirror half of the images")
-    max_random_h: int = _option(0, "N", "Maximum change of hue, of 180")
-    max_random_s: int = _option(0, "N", "Maximum change of saturation, of 255")
-    max_random_l: int = _option(0, "N", "Maximum change of lightness, of 255")
+    max_random_h: int = _option(0, "N", "Maximum change of hue; 180 is the full range")
+    max_random_s: int = _option(0, "N", "Maximum change of saturation; 255 is the full range")
+    max_random_l: int = _option(0, "N", "Maximum change of lightness; 255 is the full range")
     min_random_aspect_ratio: float | None = _option(
         None, "RATIO", "Minimum aspect ratio of a crop [from the maximum]"
     )
     max_random_aspect_ratio: float = _option(
-        0.0, "RATIO", "Maximum aspect ratio of a crop; without a minimum, the change from 1"
+        0.0, "RATIO", "Maximum aspect ratio of a crop; without a minimum, the largest change from 1"
     )
     max_random_rotate_angle: int = _option(0, "DEGREES", "Maximum rotation")
     max_random_shear_ratio: float = _option(0.0, "RATIO", "Maximum shear")
@@ -50,10 +50,10 @@ class AugmentationOptions:
     max_random_area: float = _option(1.0, "FRACTION", "Maximum share of the image in a crop")
     min_random_area: float = _option(1.0, "FRACTION", "Minimum share of the image in a crop")
     min_crop_size: int = _option(
-        -1, "PIXELS", "Minimum edge of square crops before resizing; -1: none"
+        -1, "PIXELS", "Minimum edge of square crops before resizing; -1 sets no limit"
     )
     max_crop_size: int = _option(
-        -1, "PIXELS", "Maximum edge of square crops before resizing; -1: none"
+        -1, "PIXELS", "Maximum edge of square crops before resizing; -1 sets no limit"
     )
     brightness: float = _option(0.0, "FRACTION", "Maximum change of brightness")
     contrast: float = _option(0.0, "FRACTION", "Maximum change of contrast")

@@ -30,7 +30,7 @@ class MxnetOptions:
     )
     costs: str = setting(
         "Extra work per step with --benchmark 1; upstream: copy the input, compute the accuracy "
-        "and use the kvstore of one device, as upstream's printed speed includes",
+        "and use the kvstore of one device, all of which upstream's printed throughput includes",
         "none",
         choices=COSTS,
         flag="--costs",

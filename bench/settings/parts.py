@@ -110,7 +110,7 @@ class Training:
     )
     dtype: str = setting("Compute data type", "float32", choices=DTYPES, flag="--dtype")
     lr: float = setting(
-        "Learning rate, for a global batch of some hundreds",
+        "Learning rate; the default suits a global batch of a few hundred images",
         0.01,
         metavar="RATE",
         least=0,

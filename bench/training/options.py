@@ -50,7 +50,11 @@ def empty(program: str, description: str) -> argparse.ArgumentParser:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `python -m bench.train_imagenet`."""
-    made = empty("train_imagenet", "Train an image classifier as one worker; time each window.")
+    made = empty(
+        "train_imagenet",
+        "Train an image classifier as one worker and time each window. Exits with 1 if training "
+        "fails, 2 if the options or the data are wrong.",
+    )
     add_all(made)
     return made
 
@@ -79,7 +83,7 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("Devices and batch")
     add = group.add_argument
     batch = group.add_mutually_exclusive_group().add_argument
-    text = "Images per step of THIS worker, over all its devices"
+    text = "Images per step of this worker, over all its devices"
     batch("--batch-size", type=int, default=128, metavar="N", help=text)
     text = "Images per step of all workers together; 0 uses --batch-size"
     batch("--global-batch", type=int, default=0, metavar="N", help=text)
@@ -109,15 +113,15 @@ def _add_training(made: argparse.ArgumentParser) -> None:
     add_options(add, "num_epochs")
     add("--optimizer", default="sgd", metavar="NAME", help=f"Optimizer: {', '.join(OPTIMIZERS)}")
     add_options(add, "lr")
-    text = "Factor of the learning rate at each step"
+    text = "Multiply the learning rate by this at each of --lr-step-epochs"
     add("--lr-factor", type=float, default=0.1, metavar="FACTOR", help=text)
-    text = "Epochs of the learning rate's steps, or a polynomial's power such as pow2"
+    text = "Epochs at which the learning rate changes, or the power of a polynomial decay: pow2"
     add("--lr-step-epochs", default="30,60", metavar="LIST", help=text)
     text = "Epochs over which the learning rate rises to --lr"
     add("--warmup-epochs", type=int, default=0, metavar="N", help=text)
-    text = "Shape of the rise"
+    text = "Shape of the rise during --warmup-epochs"
     add("--warmup-strategy", default="linear", choices=STRATEGIES, help=text)
-    text = "Learning rate at the start of the rise"
+    text = "Learning rate at the start of the warm-up"
     add("--initial-lr", type=float, default=0.0, metavar="RATE", help=text)
     add_options(add, "momentum", "weight_decay")
     add("--val-freq", type=int, default=1, metavar="N", help="Validate after every N epochs")
@@ -139,9 +143,9 @@ def _add_checkpoints(made: argparse.ArgumentParser) -> None:
     add("--disp-batches", type=int, default=20, metavar="N", help=text)
     text = "Print the RMS of weights, gradients and scores every N batches; 0 turns it off"
     add("--monitor", type=int, default=0, metavar="N", help=text)
-    text = "Profile this worker into rank<N>_SUFFIX [not profiled]"
+    text = "Write a profile of this worker to rank<N>_SUFFIX [not profiled]"
     add("--profile-worker-suffix", default="", metavar="SUFFIX", help=text)
-    text = "Profile server N into rank<N>_SUFFIX [not profiled]"
+    text = "Write a profile of server N to rank<N>_SUFFIX [not profiled]"
     add("--profile-server-suffix", default="", metavar="SUFFIX", help=text)
 
 

@@ -1,5 +1,6 @@
 """What a person types: tasks, their refusals, and one line with the right exit code."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -33,7 +34,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.program
 def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     text = fab("--list").stdout
-    assert text.splitlines()[0].endswith("'fab TASK --help'.")
+    assert text.splitlines()[0].endswith("fab TASK --help")
     tasks = "bench.plan bench.sweep bench.io hosts.logs report.build report.show smoke demo"
     for name in [*tasks.split(), *(f"data.{name}" for name in NAMES)]:
         assert f"  {name} " in text
@@ -104,6 +105,14 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
     fabfile.bench.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
     assert "started" not in capsys.readouterr().err
     assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_engine_fake_is_also_called_simulated(tmp_path: Path) -> None:
+    sweep = sweep_file(tmp_path, SWEEP.replace('engine = "fake"', "") + POINT)
+    run = tmp_path / "run"
+    fabfile.bench.bench_sweep.body(Context(), sweep, [], run=str(run), engine="simulated")
+    lines = (run / "records.jsonl").read_text().splitlines()
+    assert [json.loads(line)["trial"]["engine"] for line in lines] == ["fake", "fake"]
 
 
 @pytest.mark.parametrize(
