@@ -1,4 +1,4 @@
-"""The largest batch that fits: as workers share memory, for every point of a sweep, in training."""
+"""The largest batch that fits: with workers that share memory, in sweeps and training."""
 
 import itertools
 import json
@@ -90,7 +90,7 @@ def test_a_try_that_fails_otherwise_or_takes_too_long_is_one_line(
 
 
 def dying(last_words: str, how: str) -> BatchProbe:
-    """A worker that trains one image, and ends so with more."""
+    """Return a worker that trains one image and exits with more."""
     text = f"""
 import os, signal, sys
 if int(sys.argv[-1].removeprefix("--batch-size=")) > 1:
@@ -343,7 +343,7 @@ def test_all_points_of_a_network_get_the_batch_that_was_found_and_keep_it(
 
 
 def limited(*words: str) -> subprocess.CompletedProcess[str]:
-    """Training with 1.6 GB of data."""
+    """Train with 1.6 GB of data memory."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (1600 * MB, 1600 * MB))
@@ -361,7 +361,7 @@ def limited(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def found_batch(tmp_path: Path, *words: str) -> tuple[int, dict[int, bool]]:
-    """The batch that training found and used, and whether it fits of each that it tried."""
+    """Return the batch that training found, and whether each tried one fits."""
     done = limited("--auto-batch", *words, f"--model-prefix={tmp_path}/m")
     assert done.returncode == 0, done.stderr
     tries, _, _ = done.stderr.partition(" images per device: --batch-size ")
@@ -381,7 +381,7 @@ def test_training_finds_its_batch_says_it_and_trains_with_it(tmp_path: Path) -> 
 @pytest.mark.mxnet
 @pytest.mark.slow
 def test_training_finds_the_largest_batch_that_fits(tmp_path: Path) -> None:
-    """Of images of which each takes a second: half a minute."""
+    """If each image takes a second: half a minute."""
     found, tried = found_batch(tmp_path, "9", "--image-shape=3,1800,1800")
     assert tried[found + 1] is False
 
@@ -426,6 +426,6 @@ def test_a_batch_is_given_or_found_not_both() -> None:
 
 @pytest.mark.program
 def test_no_batch_fits_if_servers_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel takes a limit of 0 bytes for none."""
+    """The kernel treats a limit of 0 bytes as no limit."""
     monkeypatch.setattr(auto_batch, "free_bytes", lambda: 100 * MB)
     assert find(hungry(servers=8)) == 1

@@ -1,4 +1,4 @@
-"""Out of memory is one line with three ways out, and the largest batch that fits can be found."""
+"""Out of memory is one line with three fixes; the largest batch that fits is found."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ TINY = ["--network=tiny", "--num-classes=10", "--kv-store=local"]
 
 
 def limited(module: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """The program with 1.6 GB of address space, of which MXNet itself takes most of one."""
+    """Run the program with 1.6 GB of address space; MXNet takes about 1 GB of it."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (1_600_000_000, 1_600_000_000))

@@ -1,4 +1,4 @@
-"""What workers say survives the way to the master, and nothing else is taken for it."""
+"""Workers' events reach the controller unchanged; nothing else is read as an event."""
 
 import json
 from typing import Any

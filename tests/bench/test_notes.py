@@ -1,4 +1,4 @@
-"""Notes are data; their words are composed when they are printed."""
+"""Notes are data; their sentences are composed when they are printed."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Sweep files become trials, or one line that says what to mend."""
+"""Sweep files become trials, or one error line with the fix."""
 
 import itertools
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""A rehearsal plays the published study, or what one wants to see go wrong."""
+"""A simulation reproduces the published study, or chosen faults."""
 
 from pathlib import Path
 from typing import Any

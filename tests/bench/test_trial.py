@@ -1,4 +1,4 @@
-"""A trial is checked when it is made, and its key is everything that decides its number."""
+"""A trial is checked when it is made; its key covers everything that affects its result."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Error lines have one form, wherever they are composed."""
+"""Error lines have one form everywhere."""
 
 import inspect
 

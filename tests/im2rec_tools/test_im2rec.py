@@ -1,4 +1,4 @@
-"""The stand-in for upstream's im2rec.py, beside upstream's own."""
+"""The drop-in replacement for upstream's im2rec.py, compared with upstream's own."""
 
 import json
 import os
@@ -29,7 +29,7 @@ for words in json.loads(sys.stdin.read()):
 
 
 def upstream(commands: list[list[str]]) -> None:
-    """Upstream's program with the words of each command, in one process that has loaded MXNet."""
+    """Run upstream's program for each command, in one process that has imported MXNet."""
     subprocess.run(
         [sys.executable, "-c", ALL],
         input=json.dumps(commands),
@@ -49,7 +49,7 @@ def read(rec: Path) -> list[ImageRecord]:
 
 
 def mixed(root: Path) -> Path:
-    """Classes at two depths, images of many kinds and sizes."""
+    """Make classes at two depths, with images of many kinds and sizes."""
     tree(root, {"cat": 9, "dog": 7, "dog/poodle": 3, "b c": 2})
     picture = pixels(jpeg(90, 60))
     (root / "cat" / "a.png").write_bytes(encoded(".png", picture))
@@ -110,7 +110,7 @@ SHARDS = [
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tree and upstream's shards of it, those of SHARDS[n] in the folder n beside their list."""
+    """Make a tree and upstream's shards of it; those of SHARDS[n] in folder n."""
     place = tmp_path_factory.mktemp("packed")
     root, commands = mixed(place / "t"), []
     for number, options in enumerate(SHARDS):

@@ -1,4 +1,4 @@
-"""No text of others reaches a terminal as a command, or makes a line that looks like ours."""
+"""No foreign text controls a terminal, or imitates a line of mxscale."""
 
 import ast
 import dataclasses
@@ -96,7 +96,7 @@ def test_the_filter_holds_what_is_printed_past_our_own_functions() -> None:
 
 
 def shown(screen: Screen) -> str:
-    """What a screen wrote, without what Rich composes for styles, the cursor and lines."""
+    """Return a screen's output without Rich's codes for styles, cursor and lines."""
     file = screen.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()
@@ -139,7 +139,7 @@ def test_a_screen_writes_to_the_terminal_itself_and_not_to_the_filter(
 
 
 def prints(source: str) -> list[int]:
-    """The lines that print a text that may be another's without `echo` and `Screen`."""
+    """Return lines that print possibly foreign text without `echo` and `Screen`."""
     tree = ast.parse(source)
     fixed = {
         id(node.func)
@@ -173,7 +173,7 @@ def test_what_is_printed_is_printed_in_one_place() -> None:
 
 
 def on_terminal(*words: str | Path) -> str:
-    """What a command writes to a terminal that is its standard output and error."""
+    """Return what a command writes to a terminal that is its stdout and stderr."""
     mine, its = pty.openpty()
     taken = bytearray()
 
@@ -204,7 +204,7 @@ def on_terminal(*words: str | Path) -> str:
 
 @pytest.fixture
 def evil_run(tmp_path: Path) -> Path:
-    """A run of someone else, each of whose texts wants the terminal."""
+    """Return a foreign run, each of whose texts has terminal controls."""
     record = point(1, 10.0, env=[f"NOTE={EVIL}"])
     text = EVIL.replace("\ud800", "")
     failed = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""Each host gets its own share of a data set's shards, and a job reads no more than that."""
+"""Each host gets its share of a data set's shards, and a job reads only this share."""
 
 import os
 import re
@@ -34,7 +34,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 @pytest.fixture(scope="session")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five shards to train on, of four images each, and one to validate."""
+    """Make five training shards of four images each, and one for validation."""
     root = tmp_path_factory.mktemp("packed") / "t"
     made(tree(root, {"cat": 12, "dog": 12}), wanted(val=2, train_shards=5))
     return root.with_name("t_rec")
@@ -46,7 +46,7 @@ def hosts(folder: Path, count: int) -> list[Host]:
 
 
 def handed_out(source: Path, to: list[Host], labels: Path) -> dict[str, Any]:
-    """The last that each host's push says; they get their shares into data/t below their trees."""
+    """Push shares into data/t below the hosts' trees; return each host's last message."""
     labels.mkdir(exist_ok=True)
     return show_progress(hand_out(parcels(source, len(to), labels), to, start_local, "data/t"))
 
@@ -223,7 +223,7 @@ def test_a_job_on_two_hosts_trains_on_the_shares_they_hold(
 
 
 def rotted(path: Path) -> bytes:
-    """Changes a byte in the middle of a file, as a disk does: its size and time stay."""
+    """Change a byte in the middle of a file, as a bad disk does; keep its size and time."""
     whole, status = path.read_bytes(), path.stat()
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])

@@ -1,4 +1,4 @@
-"""Lists of hosts: every format that people have, and what is refused."""
+"""Lists of hosts: every common format, and lines that are rejected."""
 
 import re
 from pathlib import Path

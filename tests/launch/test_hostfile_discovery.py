@@ -1,4 +1,4 @@
-"""Where hosts are found: options, variables, a Slurm allocation; and how many devices they get."""
+"""Sources of hosts (options, variables, Slurm) and their numbers of devices."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Code and environment onto hosts: what is copied, what is made, and when nothing is done."""
+"""Code and environment of hosts: copied files, created environments, no repeated work."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ echo once >> made
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small checkout with a script in place of the one that makes an environment."""
+    """Make a small checkout whose environment script is replaced."""
     root = tmp_path / "checkout"
     (root / "tools").mkdir(parents=True)
     (root / "tools" / "environment.sh").write_text(SCRIPT)
@@ -74,7 +74,7 @@ def test_wheels_are_pushed_where_hosts_have_no_index(checkout: Path, tmp_path: P
 
 
 def small_wheel(folder: Path) -> None:
-    """A wheel of a package `small` that pip can install."""
+    """Make a wheel of a package `small` that pip can install."""
     about = "Metadata-Version: 2.1\nName: small\nVersion: 1\n"
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / "small-1-py3-none-any.whl", "w") as wheel:
@@ -182,7 +182,7 @@ def test_code_is_what_git_would_keep() -> None:
 
 @pytest.fixture
 def roomy(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two hosts with room for an environment each."""
+    """Return two hosts with room for an environment each."""
     cluster = up(tmp_path_factory.mktemp("practice") / "roomy", hosts=2, slots=1, home="6g")
     yield cluster
     down(cluster.folder)
@@ -216,7 +216,7 @@ def test_hosts_without_an_index_train_with_pushed_wheels(roomy: Cluster, tmp_pat
 
 @pytest.fixture
 def tracked(checkout: Path) -> Path:
-    """The small checkout as a repository that tracks its script and one module."""
+    """Make the small checkout a repository that tracks its script and one module."""
     (checkout / ".gitignore").write_text("data/\n")
     for words in (["init", "-q"], ["add", "tools", "a b.py", ".gitignore"]):
         subprocess.run(["git", "-C", str(checkout), *words], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""launch.launch on this machine: what arrives, how a job ends, and that nothing is left."""
+"""launch.launch on this machine: variables, the end of a job, no remaining processes."""
 
 import json
 import os
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.program
 
 
 def launching(folder: Path, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
-    """The launcher on this machine, while it runs."""
+    """Run the launcher on this machine."""
     return launching_with("--launcher", "local", *words, folder=folder)
 
 
 def launched(folder: Path, *words: str) -> tuple[int, list[str], str]:
-    """How it ends and what it says; nothing is left then."""
+    """Return its exit code and output; no process may remain."""
     with launching(folder, *words) as launcher:
         found = ended(launcher, 60)
     assert left_over() == []
@@ -40,7 +40,7 @@ def launched(folder: Path, *words: str) -> tuple[int, list[str], str]:
 
 
 def shell(body: str) -> tuple[str, ...]:
-    """A command for every role; `body` finds its own in $DMLC_ROLE."""
+    """Return a command for every role; `body` reads its role from $DMLC_ROLE."""
     return ("sh", "-c", f"{body}\nexec sleep 60")
 
 

@@ -1,4 +1,4 @@
-"""What a command line of launch.launch asks for, and what of it is refused."""
+"""The command line of launch.launch: its meaning, and options that are rejected."""
 
 import pytest
 

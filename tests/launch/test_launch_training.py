@@ -1,4 +1,4 @@
-"""Our own training job under a launcher that starts one program everywhere."""
+"""mxscale's training job under a launcher that starts one program everywhere."""
 
 import subprocess
 import sys

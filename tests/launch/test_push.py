@@ -1,4 +1,4 @@
-"""Files reach a folder of a host whole or not at all, and only those that are missing there."""
+"""Files reach a host's folder whole or not at all, and only missing ones are sent."""
 
 import os
 import tempfile

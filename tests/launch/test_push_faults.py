@@ -1,4 +1,4 @@
-"""A push that is cut off, refused or fails says one line, and the next one goes on."""
+"""A push that is cut off, rejected or fails prints one line, and the next one resumes."""
 
 import os
 import resource

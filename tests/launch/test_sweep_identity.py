@@ -1,4 +1,4 @@
-"""Done means done: a point runs again when anything that decides its number has changed."""
+"""A finished point runs again if anything that affects its result has changed."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ POINT = "[[points]]\nkvstore = 'local'\n"
 
 
 def ran(folder: Path, *trials: Trial, **how: object) -> list[str]:
-    """Names of the points that a sweep of these trials ran."""
+    """Return the names of the points that a sweep of these trials ran."""
     return [record.identity.name for record in measured(folder, *trials, **how)]
 
 

@@ -1,4 +1,4 @@
-"""Points run in an order of chance that a resumed sweep keeps; reports keep the file's."""
+"""Points run in random order, which a resumed sweep keeps; reports keep the file's order."""
 
 from pathlib import Path
 from typing import Any

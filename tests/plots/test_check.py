@@ -1,4 +1,4 @@
-"""What of a report is checked, and with which prices."""
+"""The checked parts of a report, and the prices that the check uses."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A report that does not follow from its run fails, whoever wrote its digests again."""
+"""A report that does not follow from its run fails, even with new digests."""
 
 import base64
 import gzip
@@ -54,7 +54,7 @@ def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def drawn_once(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What verification draws of the run is what was drawn for `made`, as other tests find."""
+    """Verification draws the same pictures as `made` did, which other tests check."""
 
     def build_again(run: Run, *_: object) -> None:
         shutil.copytree(made / "report", run.folder / "report")
@@ -72,7 +72,7 @@ def exchange(name: str, old: str, new: str) -> Forgery:
 
 
 def packed(page: str, change: Callable[[str], str], level: int = 9) -> str:
-    """The page with other details of points."""
+    """Return the page with other details of points."""
     start, kept, end = re.split(r'(?<=id="details">)([^<]*)', page)
     text = change(gzip.decompress(base64.b64decode(kept)).decode())
     return start + base64.b64encode(gzip.compress(text.encode(), level)).decode() + end
@@ -84,7 +84,7 @@ def other_details(report: Path) -> None:
 
 
 def first_number(name: str, pattern: str) -> Forgery:
-    """Another first digit in the first number that the pattern finds."""
+    """Change the first digit of the first number that the pattern finds."""
 
     def forge(report: Path) -> None:
         text = (report / name).read_text()
@@ -224,7 +224,7 @@ def test_a_file_that_is_of_no_report_fails_with_a_digest(
 
 
 def forged(run: Path, **fields: Any) -> str:
-    """Rewrites report/digests.json with other values, as a forger would; the run's digest."""
+    """Rewrite report/digests.json as a forger would; return the run's digest."""
     path = run / "report" / "digests.json"
     data = json.loads(path.read_text()) | fields
     for name in ("check", "format"):

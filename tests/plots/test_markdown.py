@@ -1,4 +1,4 @@
-"""No text of others is markup in Markdown, or a formula in a spreadsheet."""
+"""No foreign text is markup in Markdown, or a formula in a spreadsheet."""
 
 import csv
 import dataclasses
@@ -28,7 +28,7 @@ FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", " 
 
 
 class Tags(HTMLParser):
-    """The HTML tags of a text."""
+    """Return the HTML tags of a text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def evil_document() -> str:
 
 
 def outside_code(text: str) -> list[str]:
-    """The lines of a document that are not in a block of code."""
+    """Return the lines of a document outside code blocks."""
     found, fence = [], ""
     for line in text.splitlines():
         marks = re.match("(~{3,}|`{3,})", line)

@@ -1,4 +1,4 @@
-"""Points that would look the same are told apart by what differs."""
+"""Labels of points that differ only in other settings."""
 
 from bench.trial import make
 from plots.point_labels import distinguishing_fields

@@ -1,4 +1,4 @@
-"""Every field of a point that is not at its default is in table, figure, page and report."""
+"""Every setting that is not the default is in table, figure, page and report."""
 
 import dataclasses
 import html
@@ -24,7 +24,7 @@ SETTINGS = [name for name in FIELDS if name not in ELSEWHERE | LAYOUT]
 
 
 def other(value: Any) -> Any:
-    """A value of the same type that is not the default."""
+    """Return a value of the same type that is not the default."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, tuple):
@@ -33,7 +33,7 @@ def other(value: Any) -> Any:
 
 
 def changed(trial: Trial, name: str) -> tuple[Trial, str]:
-    """The trial with another value in a field, and the text that has to be seen."""
+    """Return the trial with another value in a field, and the expected text."""
     value = other(trial.value(name))
     shown = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return trial.replace(**{name: value}), f"{name} {shown}"

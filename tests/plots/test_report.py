@@ -1,4 +1,4 @@
-"""A report's files: what stands in them, and those that are written by choice."""
+"""The files of a report: their content, and the optional ones."""
 
 import csv
 import dataclasses

@@ -1,4 +1,4 @@
-"""No run that can be stored makes a report fail, and no failing part costs the others."""
+"""No valid run makes a report fail; a part that fails does not affect the others."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What a person sees of a running job: a table that fits, or a line at each change of state."""
+"""The live display: a table that fits, or a line per change of state."""
 
 import io
 import re
@@ -102,7 +102,7 @@ def started(what: Trial, **fields: Any) -> RepeatStart:
 
 
 def follow(screen: SweepScreen, workers: int) -> None:
-    """A job of many workers that goes well, but for one that idles."""
+    """Return a job of many workers without faults, one of which idles."""
     begins = [worker(n, windows=0, rank=None, state="starting") for n in range(workers)]
     with screen:
         screen.show(started(trial(devices=workers, devices_per_host=16)))
@@ -129,7 +129,7 @@ def test_without_a_terminal_a_job_of_256_ranks_says_a_handful_of_lines(
 
 
 def drawn(workers: int) -> str:
-    """All that a terminal is sent while a job runs, without its colours and movements."""
+    """Return the output to a terminal during a job, without colors and movements."""
     file = io.StringIO()
     console = Console(file=file, width=80, height=24, force_terminal=True, _environ={})
     follow(SweepScreen(console), workers)

@@ -1,4 +1,4 @@
-"""One paragraph says what was measured, how far it scales, and what to doubt."""
+"""The summary: measured points, scaling and caveats in one paragraph."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""The time left of a sweep and of a job, by what is done."""
+"""The time left of a sweep and of a job, from its progress."""
 
 import pytest
 

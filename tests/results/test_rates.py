@@ -1,4 +1,4 @@
-"""Intervals allow for a slowdown in the part of a budget that was not measured."""
+"""Intervals allow for a slowdown in the unmeasured part of a window budget."""
 
 import pytest
 from scipy.special import stdtr, stdtrit
@@ -14,7 +14,7 @@ LEVELS = (1.0, 1.01, 0.99)
 
 
 def repeats(count: int, **fields: object) -> list[Record]:
-    """Three repeats of so many windows, after one of warm-up."""
+    """Return three repeats with this number of windows, after one of warm-up."""
     return [record([[9.0, *[level] * count]], repeat=n, **fields) for n, level in enumerate(LEVELS)]
 
 

@@ -1,4 +1,4 @@
-"""What a report makes of records that are damaged, foreign, or many."""
+"""Reports of records that are damaged, foreign or many."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.pythons
 
 
 def several(count: int = 4) -> list[Record]:
-    """Points of 1, 2, 4 ... devices."""
+    """Return points of 1, 2, 4 ... devices."""
     return [record([[1.0, 1.0, 1.0]], devices=2**n) for n in range(count)]
 
 
@@ -141,7 +141,7 @@ def test_a_bare_record_says_what_the_whole_one_does(store: str) -> None:
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to each value inside of a JSON value; of long lists, to the first."""
+    """Yield the path to each value inside a JSON value; of long lists, to the first."""
     inside: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         inside = list(value.items())

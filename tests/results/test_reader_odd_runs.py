@@ -1,4 +1,4 @@
-"""Of a run whose files are not as they were written, what can be read is shown, and what not."""
+"""Of a run with changed files, readable parts are shown and the others are named."""
 
 import dataclasses
 import json

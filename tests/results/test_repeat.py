@@ -1,4 +1,4 @@
-"""The rank that computes more slowly than the others is named, and nobody else."""
+"""The rank that computes more slowly than the others is named, and no other."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ RUNS = 2000
 
 
 def ranks(seconds: Numbers) -> list[Rank]:
-    """A rank a row, each on a host of its own."""
+    """Return one rank per row, each on a host of its own."""
     return [
         Rank(rank=n, host=f"h{n}", process=f"worker-{n}", own_seconds=tuple(row))
         for n, row in enumerate(seconds.tolist())
@@ -23,7 +23,7 @@ def ranks(seconds: Numbers) -> list[Rank]:
 
 
 def probes(draw: np.random.Generator, count: int, noise: float, number: int = 8) -> Numbers:
-    """What `count` equal ranks take, with something that slows all of them in each probe."""
+    """Return times of `count` equal ranks, with a common slowdown in each probe."""
     together = 1 + 0.2 * draw.random(number)
     return 0.5 * together * (1 + noise * draw.standard_normal((count, number)))
 

@@ -21,7 +21,7 @@ SPELLED = re.compile(rf"(\S*/)?({'|'.join(map(re.escape, sorted(FILES)))})(/\S*)
 
 
 def spelled(tree: ast.Module) -> Iterator[str]:
-    """Names of a run's files, and of its folders if a path is made of them."""
+    """Return the file names of a run, and the folder names of its paths."""
     for node in ast.walk(tree):
         match node:
             case ast.BinOp(op=ast.Div(), right=ast.Constant(value=str(name))) if name in FOLDERS:

@@ -1,4 +1,4 @@
-"""Runs whose small files and packed logs are damaged or hostile: one line, and little memory."""
+"""Runs with damaged or hostile small files and packed logs: one line, little memory."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ from tests.support.runs.stores import stored
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a report that was built with prices."""
+    """Return a run with a report that was built with prices."""
     folder = tmp_path_factory.mktemp("made") / "mine"
     stored(folder, record([[1, 2.0, 2.1]]))
     (folder / "report").mkdir()
@@ -40,13 +40,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(made: Path, tmp_path: Path) -> Path:
-    """Another such run in a folder of runs."""
+    """Return another such run in a folder of runs."""
     return Path(shutil.copytree(made, tmp_path / "runs" / "mine"))
 
 
 @pytest.fixture
 def memory() -> Iterator[None]:
-    """Fails a test that takes more than 64 MB at once."""
+    """Fail a test that takes more than 64 MB at once."""
     tracemalloc.start()
     yield
     peak = tracemalloc.get_traced_memory()[1]
@@ -141,7 +141,7 @@ def test_names_that_are_no_process_are_not_taken_for_files(tmp_path: Path) -> No
 
 
 def changed(run: Path, change: Any) -> None:
-    """Changes what digests.json says and makes its check anew, as anybody can."""
+    """Change digests.json and renew its check, as anybody can."""
     path = run / "report" / "digests.json"
     data = json.loads(path.read_text())
     change(data)

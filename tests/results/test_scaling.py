@@ -1,4 +1,4 @@
-"""Rates, speed-ups and efficiencies, from windows whose truth is known."""
+"""Throughputs, speed-ups and efficiencies, from windows with known true values."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Reading by more and more threads: the rows differ, and a sentence says where it stops to help."""
+"""Reading with more and more threads: rows differ, and a sentence names the saturation."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is said of a point beside its number."""
+"""Notes on a point beside its result."""
 
 import dataclasses
 import itertools
@@ -77,7 +77,7 @@ def test_a_point_is_unstable_if_most_repeats_are_and_a_precision_was_asked_for(
 
 
 def halves(slow: int, fast: int, by: float = 1.2) -> list[float]:
-    """A warm-up, then so many slow windows and so many fast ones."""
+    """Return a warm-up window, then these numbers of slow and fast windows."""
     scatter = itertools.cycle([1.0, 1.01, 0.99, 1.005, 0.995])
     return [2.0, *(by * next(scatter) for _ in range(slow)), *itertools.islice(scatter, fast)]
 

@@ -22,14 +22,14 @@ from tests.support.runs.stores import stored
 
 
 def point(kvstore: str, devices: int, seconds: float, **fields: Any) -> Record:
-    """Two devices a host, one a worker; `seconds` a window."""
+    """Return a point with two devices per host, one per worker; `seconds` per window."""
     whole = {"devices": devices, "devices_per_host": 2, "kvstore": kvstore, **fields}
     workers = devices if "dist" in kvstore else 1
     return record([[1, seconds, seconds, seconds]] * workers, **whole)
 
 
 def sweep(**fields: Any) -> list[Record]:
-    """One and two devices without servers, then one to four with them: 8 images a device."""
+    """Return 1 and 2 devices without servers, then 1 to 4 with them: 8 images per device."""
     return [
         point("local", 1, 1.0),
         point("local", 2, 1.25),
@@ -158,7 +158,7 @@ def test_a_chosen_baseline_is_used_for_each_network() -> None:
 
 
 def bad(kind: str) -> list[Record]:
-    """Two networks of which the first has such a bad baseline local x2."""
+    """Return two networks; the baseline local x2 of the first is unreliable."""
     four: dict[str, Any] = {"devices_per_host": 4}
     base = point("local", 2, 1.0, **four)
     given = {

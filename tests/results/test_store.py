@@ -1,4 +1,4 @@
-"""The store only grows, survives what can happen to a file, and knows what is done."""
+"""The store only grows, survives damage of a file, and lists finished points."""
 
 import dataclasses
 import json

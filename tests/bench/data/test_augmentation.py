@@ -1,4 +1,4 @@
-"""Images changed at random, by the amounts of MXNet's reader and whatever threads do it."""
+"""Augmented images: amounts as in MXNet's reader, independent of threads."""
 
 import itertools
 from pathlib import Path
@@ -22,7 +22,7 @@ _SIZE = (40, 48)
 
 
 def photograph(height: int = 60, width: int = 70) -> Any:
-    """Smooth, with a bright and coloured corner, so that places and colours can be told."""
+    """Return a smooth image with a bright, colored corner, so that changes show."""
     rows, columns = np.mgrid[0:height, 0:width]
     planes = [60 + rows, 100 + columns, 20 + (3 * rows + 3 * columns) // 2]
     return np.stack(planes, axis=2).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""What a worker is fed: every image once an epoch, with the values that MXNet's iterator gives."""
+"""Input of a worker: every image once per epoch, with the values of MXNet's iterator."""
 
 import itertools
 from pathlib import Path
@@ -23,7 +23,7 @@ def options(data: Path, batch: int, *more: str) -> Options:
 
 
 def shard(path: Path, images: int, first: int = 0) -> Path:
-    """Images that are labelled by their place; every fifth is no JPEG."""
+    """Make images labeled by their position; every fifth is not a JPEG."""
     records = []
     for number in range(first, first + images):
         image = jpeg(50 + number % 7, 60 - number % 5, number)

@@ -1,4 +1,4 @@
-"""What is known of the page cache before data are read, and how it is emptied."""
+"""The page cache: its content before data are read, and how it is emptied."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from bench.notes import texts
 
 @pytest.fixture
 def written(tmp_path: Path) -> list[Path]:
-    """Two files in memory, the second with a last page that is not full."""
+    """Make two files in memory, the second with an incomplete last page."""
     paths = [tmp_path / "a", tmp_path / "b"]
     for path, size in zip(paths, (1 << 20, (1 << 20) + 1), strict=True):
         path.write_bytes(os.urandom(size))

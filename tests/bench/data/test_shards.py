@@ -1,4 +1,4 @@
-"""Shards as a job reads them, and what is refused."""
+"""Shards as a job reads them, and shards that it rejects."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ from tests.support.paths import ROOT
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two shards, of 4 images each, with lists and indexes among them."""
+    """Make two shards of 4 images each, with lists and indexes beside them."""
     root = tree(tmp_path_factory.mktemp("shards") / "t", {"cat": 6, "dog": 6})
     made(root)
     train = root.with_name("t_rec") / "train"

@@ -1,4 +1,4 @@
-"""Our shards as MXNet reads and writes them."""
+"""mxscale's shards as MXNet reads and writes them."""
 
 from pathlib import Path
 from typing import Any

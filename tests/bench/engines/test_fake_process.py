@@ -1,4 +1,4 @@
-"""The windows of a rehearsal scatter as its trial says, and the same each time."""
+"""Windows of a simulation vary as its trial states, and identically each time."""
 
 import json
 import math

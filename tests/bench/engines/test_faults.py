@@ -1,4 +1,4 @@
-"""Each fault is named with its host, role and rank, fails its point alone and leaves nothing."""
+"""Each fault has its host, role and rank, fails only its point and leaves no process."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
-    """The records of one sweep: a point for each fault, then "none" without."""
+    """Return the records of a sweep: one point per fault, then one without."""
     points = [*(trial(fault) for fault in FAULTS), trial()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(MARK, "faulty")

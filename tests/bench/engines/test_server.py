@@ -1,4 +1,4 @@
-"""Jobs whose commands are signed train as jobs of MXNet's own servers do, bit for bit."""
+"""Jobs with signed commands train as jobs of MXNet's own servers do, bit for bit."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ UNSIGNED = (
 
 
 def trained(prefix: Path, program: list[str], *words: str) -> None:
-    """Two workers under the launcher, and a checkpoint of what they have trained."""
+    """Run two workers under the launcher; return their checkpoint."""
     ours = ["--network=tiny", "--image-shape=3,32,32", "--num-classes=10", "--benchmark=1"]
     ours += ["--kv-store=dist_sync", "--batch-size=4", "--windows=9", f"--model-prefix={prefix}"]
     launcher = ["-m", "launch.launch", "-n", "2", "-s", "2", "--launcher", "local"]

@@ -1,4 +1,4 @@
-"""A job's servers run nothing for a program that is not of the job, and its end names the cause."""
+"""A job's servers run no command of other programs; its end names the cause."""
 
 import hashlib
 import hmac
@@ -49,7 +49,7 @@ KEY = b"secret"
 
 @pytest.fixture(autouse=True)
 def as_workers_have_it() -> None:
-    """MXNet itself does not load with this NumPy, whichever test is the first."""
+    """Load MXNet with this NumPy, whichever test runs first."""
     import bench.training.mxnet_shim  # noqa: F401, PLC0415
 
 
@@ -59,13 +59,13 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def sealed(thing: object, key: bytes, protocol: int = 4) -> bytes:
-    """What a worker of the job would send, of anything."""
+    """Return what a worker of the job would send for any object."""
     text = b64encode(pickle.dumps(thing, protocol))
     return hmac.new(key, text, hashlib.sha256).hexdigest().encode() + text
 
 
 def attacked(folder: Path, attack: Callable[[], object], **fields: Any) -> Record:
-    """The record of a real job whose worker is held while the attack goes on."""
+    """Return the record of a real job whose worker is suspended during the attack."""
 
     def act() -> None:
         worker = pid_of("worker")
@@ -80,7 +80,7 @@ def attacked(folder: Path, attack: Callable[[], object], **fields: Any) -> Recor
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """What became of a job whose server was sent what it must refuse."""
+    """Return the record of a job whose server receives what it must reject."""
 
     record: Record
     secret: str
@@ -91,7 +91,7 @@ class Attack:
 
 @pytest.fixture(scope="module")
 def attack(tmp_path_factory: pytest.TempPathFactory) -> Attack:
-    """Other programs send a server code to run, then names of files to write."""
+    """Send a server code to run, then names of files to write."""
     folder = tmp_path_factory.mktemp("attacked")
     secrets: list[str] = []
     commands: list[bytes] = []
@@ -189,7 +189,7 @@ def can(do: Callable[[], object]) -> bool:
 
 
 def held(role: str) -> int:
-    """The process of this role, stopped as soon as there is one."""
+    """Suspend the process of this role as soon as it exists."""
     assert until(lambda: can(lambda: pid_of(role)), 60)
     os.kill(pid_of(role), signal.SIGSTOP)
     return pid_of(role)

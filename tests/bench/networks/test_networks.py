@@ -124,7 +124,7 @@ def symbol_of(net: Any) -> Any:
 
 @cache
 def symbol_at(name: str, size: int) -> Any:
-    """The network's symbol at images of this size; it is only read."""
+    """Return the network's symbol at images of this size; it is only read."""
     return symbol_of(built(name, size))
 
 
@@ -133,7 +133,7 @@ def nodes_of(symbol: Any) -> list[dict[str, Any]]:
 
 
 def shapes_of(symbol: Any, size: int) -> tuple[dict[str, Any], list[Any]]:
-    """Shapes of arguments, by name and in upstream's order, and of averages."""
+    """Return shapes of arguments, by name in upstream's order, and of averages."""
     arguments, _, averages = symbol.infer_shape(data=(1, 3, size, size))
     shapes = dict(zip(symbol.list_arguments(), arguments, strict=True))
     del shapes["data"]
@@ -141,7 +141,7 @@ def shapes_of(symbol: Any, size: int) -> tuple[dict[str, Any], list[Any]]:
 
 
 def multiply_adds(symbol: Any, size: int) -> int:
-    """Of convolutions and full connections, for one image."""
+    """Count multiply-adds of convolutions and dense layers for one image."""
     inside = symbol.get_internals()
     _, outputs, _ = inside.infer_shape(data=(1, 3, size, size))
     made = dict(zip(inside.list_outputs(), outputs, strict=True))
@@ -208,7 +208,7 @@ def test_inceptions_last_block_takes_the_largest_and_nothing_is_dropped() -> Non
 
 
 def weights_by_position(symbol: Any, size: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments and averages that depend on their position and shape alone, never on a name."""
+    """Return arguments and averages that depend only on position and shape."""
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     shapes, averages = shapes_of(symbol, size)
@@ -232,7 +232,7 @@ def values(name: str, shape: tuple[int, ...], position: int) -> Any:
 
 
 def loss_of(net: Any, size: int) -> float:
-    """Mean cross entropy of two images, of classes 1 and 7 of 10."""
+    """Return the mean cross entropy of two images, of classes 1 and 7 of 10."""
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     symbol = symbol_of(net)
@@ -302,13 +302,13 @@ def first_arrays(name: str, *words: str) -> dict[str, Any]:
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Values that a unit reads, and units that read a value, as MXNet's initializers count."""
+    """Return fan-in and fan-out as MXNet's initializers count them."""
     around = math.prod(shape[2:])
     return shape[1] * around, shape[0] * around
 
 
 def spread(initializer: str, shape: tuple[int, ...]) -> float:
-    """Standard deviation of a weight's values by the initializer's definition."""
+    """Return the standard deviation of a weight by the initializer's definition."""
     read, reading = fans(shape)
     mean = (read + reading) / 2
     return {

@@ -1,4 +1,4 @@
-"""Names, keys and command lines of settings stay as they are."""
+"""Names, keys and command lines of settings do not change."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The reference of settings is that of their declaration."""
+"""The reference of settings equals their declaration."""
 
 from bench.settings.reference import PAGE, renewed
 

@@ -1,4 +1,4 @@
-"""The 95 % intervals hold the truth in 93 to 97 of 100 measurements that end when they may."""
+"""95 % CIs contain the true value in 93 to 97 % of measurements under the stopping rule."""
 
 import dataclasses
 import itertools
@@ -41,7 +41,7 @@ def processes(
 
 
 def enough(seconds: Numbers) -> list[float]:
-    """The windows up to the first look that finds them enough."""
+    """Return the windows up to the first check that ends the process."""
     for count in _LOOKS:
         if is_precise_enough(seconds[: count + 1], 0.02, 1):
             return list(seconds[: count + 1])
@@ -51,7 +51,7 @@ def enough(seconds: Numbers) -> list[float]:
 def measured(
     draw: np.random.Generator, count: int, noise: tuple[float, float, float], repeats: int = 3
 ) -> list[Rate]:
-    """The rates of `count` measurements of a point whose truth is `RATE`."""
+    """Return the throughputs of `count` measurements of a point with the true value `RATE`."""
     runs = iter(processes(draw, count * repeats, noise))
     return [rate([_record(one) for one in itertools.islice(runs, repeats)]) for _ in range(count)]
 
@@ -68,7 +68,7 @@ def _record(seconds: list[float]) -> Record:
 
 
 def coverages(rates: list[Rate]) -> tuple[float, float]:
-    """Of the rates, and of the efficiency of each one over the next."""
+    """Return the coverage of throughputs and of efficiencies of each one over the next."""
     held = [found.low <= RATE <= found.high for found in rates]
     over = [ratio(a, b) for a, b in zip(rates, rates[1:] + rates[:1], strict=True)]
     return float(np.mean(held)), float(np.mean([one.low <= 1 <= one.high for one in over]))

@@ -1,4 +1,4 @@
-"""Where a series becomes steady, how sure its mean is, and when it is enough."""
+"""Start of the steady state, precision of the mean, and the end of a measurement."""
 
 import dataclasses
 import itertools
@@ -29,7 +29,7 @@ LOGGED = (952, 2687, 22244, 21021, 21819, 21400, 21600, 21100, 21800, 21500)
 def noise(
     draw: np.random.Generator, count: int, rho: float, cov: float, slow: float = 0.0
 ) -> Numbers:
-    """`count` seconds about 1: an AR(1), and with probability `slow` half as long again."""
+    """Return `count` AR(1) seconds about 1, 1.5 times as long with probability `slow`."""
     fresh = draw.standard_normal(count)
     values = [fresh[0]]
     for one in fresh[1:]:

@@ -1,4 +1,4 @@
-"""What the store alone moves, and how it is told."""
+"""The bandwidth of a kvstore, and its output."""
 
 import re
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_the_task_sets_the_store_beside_raw_tcp(
 
 
 def check_bytes(record: Record, workers: int) -> None:
-    """Every byte of the network went each way in each step of each worker."""
+    """Every byte of the network moved both ways in each step of each worker."""
     assert record.status == "ok", record.message
     assert len(record.ranks) == workers
     bytes_each_way = {rank.facts["bytes_each_way"] for rank in record.ranks}

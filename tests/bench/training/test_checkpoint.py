@@ -1,4 +1,4 @@
-"""Checkpoints, the trainer's own and Module's: scored, and trained on with a new last layer."""
+"""Checkpoints of the trainer and of Module: validated, and trained with a new last layer."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ MEAN = "--rgb-mean=123.68,116.779,103.939"  # of training, which score does not 
 
 @pytest.fixture(scope="session")
 def own(tmp_path_factory: pytest.TempPathFactory, photographs: Path) -> tuple[str, float]:
-    """A checkpoint of the trainer, and the accuracy that it said."""
+    """Return a checkpoint of the trainer and the accuracy that it reported."""
     prefix = str(tmp_path_factory.mktemp("own") / "m")
     words = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
     words += [
@@ -44,7 +44,7 @@ def own(tmp_path_factory: pytest.TempPathFactory, photographs: Path) -> tuple[st
 
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint as upstream's Module saves it, its loss included."""
+    """Return a checkpoint as upstream's Module saves it, with its loss."""
     prefix = str(tmp_path_factory.mktemp("modules") / "m")
     data = mx.sym.var("data")
     hidden = mx.sym.FullyConnected(mx.sym.Flatten(data), num_hidden=8, name="fc1")
@@ -181,7 +181,7 @@ def test_metrics_have_upstreams_names() -> None:
 
 
 def upstreams_names(prefix: str, to: str, epoch: int) -> list[str]:
-    """A checkpoint with its arrays under other names, in `to`; those names in order of use."""
+    """Save a checkpoint with renamed arrays in `to`; return the names in order of use."""
     symbol, arguments, auxiliary = mx.model.load_checkpoint(prefix, epoch)
     order = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     roles = {"mean": "moving_mean", "var": "moving_var"}

@@ -1,4 +1,4 @@
-"""Gradients of two bits: refused where they cannot be, right where they are."""
+"""2-bit gradients: rejected by stores that cannot compress, correct with the others."""
 
 import math
 import subprocess

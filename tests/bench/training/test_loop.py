@@ -1,4 +1,4 @@
-"""When a job has measured enough, and what each rank computes by itself."""
+"""The end of a measurement, and the values that each rank computes on its own."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ SYNC: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2, "servers_per_host"
 
 @pytest.fixture(scope="module")
 def precise(tmp_path_factory: pytest.TempPathFactory) -> Record:
-    """A job that ends once its rate is known, and whose processes meet at files."""
+    """A job that ends at its precision, whose processes synchronize by files."""
     what = tiny(**SYNC, windows=2000, precision=0.5, env=["DMLC_LOCAL=1"])
     (record,) = measured(tmp_path_factory.mktemp("precise"), what, deadlines=Deadlines())
     return record

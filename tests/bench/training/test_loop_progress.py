@@ -1,4 +1,4 @@
-"""What a worker prints while it trains: throughput since the last line, accuracy of an epoch."""
+"""A worker's output while it trains: throughput per interval, accuracy per epoch."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ LINE = r"rank 0 epoch (\d+) batch (\d+): ([\d.]+) images/s on this worker"
 
 
 def timed(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
-    """Windows last as long as listed."""
+    """Return times by which windows last as long as listed."""
     measure, left = loop.time_window, iter(seconds)
 
     def scripted(*given: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_hits_of_steps_are_kept_until_they_are_read() -> None:
 
 
 def noted(happened: list[str], name: str, function: Any) -> Any:
-    """The function, with a word at its beginning and one at its end."""
+    """Return the function with a word printed at its start and one at its end."""
 
     def wrapped(*given: Any) -> Any:
         happened.append(name)

@@ -1,4 +1,4 @@
-"""MXNet itself, the networks, and a worker typed by hand."""
+"""MXNet itself, the networks, and a worker from the command line."""
 
 import math
 import re
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.mxnet
 
 
 def worker(*words: str) -> subprocess.CompletedProcess[str]:
-    """bench.train_imagenet, typed by hand."""
+    """Run bench.train_imagenet from the command line."""
     return subprocess.run(
         [sys.executable, "-m", "bench.train_imagenet", *words],
         cwd=ROOT,

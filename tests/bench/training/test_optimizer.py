@@ -1,4 +1,4 @@
-"""Optimisers and the schedule of their learning rate, here and on servers."""
+"""Optimizers and their learning-rate schedule, in workers and on servers."""
 
 import math
 import pickle

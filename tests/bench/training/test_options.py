@@ -1,4 +1,4 @@
-"""The worker's command line: upstream's names, checked before MXNet is loaded."""
+"""The worker's command line: upstream's names, checked before MXNet is imported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which instructions a worker computes with."""
+"""The CPU instructions that a worker uses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Scores of a batch of validation images."""
+"""Metrics of a batch of validation images."""
 
 import math
 

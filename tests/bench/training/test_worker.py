@@ -1,4 +1,4 @@
-"""One worker's step: its arithmetic against MXNet's own."""
+"""One step of a worker: its arithmetic compared with MXNet's own."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ OPTIONS = parse(WORDS.split())
 
 
 def trained(options: Options, *, optimizer: str = "") -> list[Any]:
-    """Weights after three steps of a worker, by an optimiser of MXNet's own where one is named."""
+    """Return weights after three steps of a worker, with MXNet's optimizer if one is named."""
     from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
     from bench.training.worker import build_worker, step  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`--costs upstream`: what the speed that upstream prints contains, in each step."""
+"""`--costs upstream`: each step has the costs that upstream's throughput contains."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""Lists to shards: what is in them, what is left out, and what stops packing."""
+"""Packing lists into shards: content, skipped images, and errors that stop it."""
 
 import json
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.program
 
 
 def hostile(root: Path) -> dict[str, bool]:
-    """A tree of what trees should not hold, and whether each can be packed."""
+    """Make a tree of unusual files; return whether each can be packed."""
     folder = tree(root, {"cat": 40}) / "cat"
     for file in folder.iterdir():
         file.rename(folder / f"good {file.name}")

@@ -1,4 +1,4 @@
-"""From a labelled tree to shards that read back, and what is refused on the way."""
+"""From a labeled tree to verified shards, and inputs that are rejected."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Reading shards back: every wrong one is named, whatever is wrong with it."""
+"""Verification of shards: every damaged one is named, whatever its damage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Commands that move and link: what goes where, what comes back, what is refused."""
+"""Commands that move and link images: destinations, undo, rejected inputs."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""What becomes of an image on its way into a shard."""
+"""Conversion of an image on its way into a shard."""
 
 import contextlib
 import io

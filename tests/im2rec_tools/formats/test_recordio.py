@@ -1,4 +1,4 @@
-"""RecordIO: what is written is read again, as MXNet does it, and damage is named."""
+"""RecordIO: records are read back as MXNet reads them, and damage is named."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tars of class tars: unpacked safely, or packed as they are."""
+"""Tars of class tars: unpacked safely, or packed directly."""
 
 import gzip
 import io
@@ -210,7 +210,7 @@ def test_prepare_goes_from_the_tar_to_shards_and_on_where_it_was(tmp_path: Path)
 
 
 def with_size(name: str, size: int) -> bytes:
-    """A header alone whose size is this number, as base 256 has it."""
+    """Return a header whose size is this number in base 256."""
     member = tarfile.TarInfo(name)
     header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
     header[124:136] = b"\xff" + size.to_bytes(11, "big", signed=True)
@@ -220,7 +220,7 @@ def with_size(name: str, size: int) -> bytes:
 
 
 def odd(tmp_path: Path) -> Path:
-    """A tar of one good class tar and of members that no program can unpack."""
+    """Return a tar of one good class tar and of members that no program can unpack."""
     good = inner({"a.jpg": jpeg(70, 70), "b.jpg": jpeg(80, 80)})
     damaged = with_size("minus.jpg", -5) + inner({"c.jpg": jpeg(90, 90)})
     files = inner({"..tar": good, "n01.tar": good, "n02.tar": damaged, "n03.tar": good})

@@ -169,7 +169,7 @@ def test_examples_of_something_else_are_refused(tmp_path: Path) -> None:
 
 
 def labelled(kind: str, *values: object) -> bytes:
-    """An Example of an image with a label of this kind."""
+    """Return an Example of an image with a label of this kind."""
     message = tfrecord.example_class()()
     message.features.feature["image/encoded"].bytes_list.value.append(jpeg(70, 70))
     feature = message.features.feature["image/class/label"]

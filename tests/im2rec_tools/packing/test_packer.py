@@ -48,7 +48,7 @@ def test_a_packing_process_that_dies_ends_the_run_with_its_file(tmp_path: Path) 
 
 
 def encoders() -> list[int]:
-    """Pids of our packing processes: children of this process's fork server."""
+    """Return the pids of packing processes: children of this process's fork server."""
     server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     children = Path(f"/proc/{server}/task/{server}/children")
     return [int(pid) for pid in children.read_text().split()] if server else []
@@ -109,7 +109,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def refused(words: Sequence[object], **started: Any) -> list[str]:
-    """The lines on stderr of a Python program that ends with exit code 2 and no traceback."""
+    """Return stderr of a Python program that ends with exit code 2 and no traceback."""
     done = subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=ROOT,

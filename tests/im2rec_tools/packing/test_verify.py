@@ -1,4 +1,4 @@
-"""Images, shards, tars and manifests that are damaged: refused by all readers, in one line."""
+"""Damaged images, shards, tars and manifests: every reader rejects them in one line."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def shard(path: Path, *more: bytes) -> Path:
 
 
 def odd_image() -> bytes:
-    """A record whose image ends a byte before a multiple of four."""
+    """Return a record whose image ends a byte before a multiple of four."""
     image = jpeg(8, 8)
     image += bytes((3 - len(image)) % 4)
     return frame(pack(ImageRecord(index=2, labels=(1.0,), image=image)))
@@ -149,7 +149,7 @@ def test_what_is_no_manifest_at_all_is_refused(tmp_path: Path, text: bytes) -> N
 
 
 def header(kind: bytes, size: bytes, body: bytes = b"") -> bytes:
-    """A tar's header of this kind whose size field has these bytes, and what follows it."""
+    """Return a tar header of this kind with these bytes as size, and its content."""
     block = bytearray(tarfile.TarInfo("pax").tobuf(tarfile.USTAR_FORMAT))
     block[124:136], block[156:157] = size.ljust(12, b"\0"), kind
     block[148:156] = b" " * 8

@@ -1,4 +1,4 @@
-"""A host's agent dies or is held: its job is lost, the next one gets a new agent."""
+"""An agent dies or is suspended: its host is lost, and the next job gets a new agent."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def test_a_master_that_was_held_finds_the_job_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hold_beats() -> None:
-        """What SIGSTOP does to a master, for longer than its agents wait."""
+        """Imitate SIGSTOP of a controller for longer than its agents wait."""
         with monkeypatch.context() as held:
             held.setattr(LocalLine, "write", lambda *_: None)
             time.sleep(7.0)

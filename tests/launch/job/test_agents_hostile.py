@@ -1,4 +1,4 @@
-"""A host that lies is lost with its reason; the others go on, and nothing outside is touched."""
+"""A host that sends false data is lost with its reason; the others continue."""
 
 import json
 import os
@@ -49,12 +49,12 @@ ALONE = trial(devices=1, devices_per_host=1, kvstore="local")
 
 @pytest.fixture(autouse=True)
 def short_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that lies does not answer when its job is to end."""
+    """A host that sends false data does not answer when its job has to end."""
     monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
 
 
 def measured(folder: Path, start: Starter, *trials: Trial) -> list[Record]:
-    """Records of a sweep of these trials over both hosts."""
+    """Return the records of a sweep of these trials over both hosts."""
     what = Sweep(name="t", description="", repeats=1, trials=trials, text="")
     deadlines = Deadlines(rendezvous=20.0, first_window=20.0, progress=20.0, ending=10.0)
     where = ClusterSetup(hosts=HOSTS, deadlines=deadlines, start=start)
@@ -64,7 +64,7 @@ def measured(folder: Path, start: Starter, *trials: Trial) -> list[Record]:
 
 
 def once(*said: bytes) -> React:
-    """Says this when the second worker is to be started, and nothing else ever."""
+    """Send this when the second worker has to start, and nothing afterwards."""
     left = list(said)
 
     def react(command: dict[str, Any]) -> Iterable[bytes]:
@@ -138,7 +138,7 @@ def test_absurd_figures_of_a_worker_fail_its_point_and_the_next_one_runs(
 
 
 class Flooding:
-    """A line that never pauses, as fast as it is read, once a process was started."""
+    """Yield a line without end, as fast as it is read, once a process has started."""
 
     def __init__(self, text: bytes) -> None:
         self.text, self.read, self.closed = text, 0, False
@@ -178,7 +178,7 @@ def test_what_a_host_sends_without_end_is_not_kept_in_memory() -> None:
 
 
 def start_flooding(host: Host, modules: str) -> Line:
-    """Starts agents, of which the second host's never pauses."""
+    """Start agents; the second host's never stops sending."""
     return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
 
 
@@ -271,7 +271,7 @@ def test_a_process_that_cannot_be_started_as_asked_is_refused(odd: dict[str, Any
 
 
 def test_an_agent_that_fails_ends_what_it_started() -> None:
-    """As it would with a bug: processes that left its session are ended too."""
+    """Even with such a bug, processes that left its session are ended."""
     program = sources("agent").replace(rb"\nBEAT_SECONDS = 1.0", rb"\nBEAT_SECONDS = 'x'")
     with subprocess.Popen(
         [sys.executable, *FLAGS, "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -315,7 +315,7 @@ def test_an_ssh_server_that_ignores_flow_control_is_cut_off() -> None:
 @pytest.mark.parametrize("wanted", [None, 80, -1])
 @pytest.mark.parametrize("address", ["\ud800", "a" * 70 + ".b", "a\0"])
 def test_an_address_that_is_none_has_no_port(address: str, wanted: int | None) -> None:
-    """An agent that is asked for one has processes to keep."""
+    """An agent that has been asked for one has processes to keep."""
     with pytest.raises(LaunchError):
         free_port(address, wanted)
 

@@ -1,4 +1,4 @@
-"""Work of others beside a measurement is told in words, by host."""
+"""Interference with a measurement is reported in words, by host."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ intr 5
 
 
 def after(seconds: float = 10.0, **more: Any) -> MachineCounters:
-    """Ten seconds later, with a job on two of four cores."""
+    """Return counters ten seconds later, with a job on two of four cores."""
     used = {"at": QUIET.at + seconds, "busy": QUIET.busy + 2 * seconds}
     return replace(QUIET, **{**used, "ours": QUIET.ours + 2 * seconds, **more})
 

@@ -1,4 +1,4 @@
-"""Logs: within their budget, compressed when the job is over, and found again by hosts.logs."""
+"""Logs stay within their budget, are compressed after the job, and hosts.logs finds them."""
 
 import gzip
 import random

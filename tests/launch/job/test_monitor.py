@@ -1,4 +1,4 @@
-"""When a job is over, and who is named: by what processes say, on a clock of the test's own."""
+"""The end of a job and the processes that its verdict names, on the test's own clock."""
 
 import pytest
 
@@ -13,7 +13,7 @@ WORKERS = ("worker-0", "worker-1")
 
 
 def watching(windows: int = 0) -> JobMonitor:
-    """A job of two workers on a host each that began at 0."""
+    """Return the monitor of a job that began at 0, with two workers on a host each."""
     return JobMonitor(plan(trial(devices_per_host=1), pretend(2, 1), 1), Deadlines(), 0.0, windows)
 
 
@@ -31,7 +31,7 @@ def met(monitor: JobMonitor, now: float) -> JobMonitor:
 
 
 def at(monitor: JobMonitor, now: float) -> Verdict | None:
-    """The verdict while all agents are alive."""
+    """Return the verdict while all agents are alive."""
     for host in ("host01", "host02"):
         monitor.take_sign_of_life(host, now)
     return monitor.ended(now) or monitor.late(now)
@@ -116,7 +116,7 @@ def test_a_long_validation_that_goes_on_is_no_silence() -> None:
 
 
 def test_a_job_whose_scheduler_has_ended_names_the_workers_that_are_not_done() -> None:
-    """Such as those of a host that floods its line, whose word comes late: not the scheduler."""
+    """Such as late messages of a host that floods its line: not the scheduler's."""
     monitor = met(watching(), 1.0)
     say(monitor, WORKERS[0], "done", 2.0)
     monitor.take_exit("scheduler-0", 0, None, 2.0)

@@ -1,4 +1,4 @@
-"""The plan of a job: every process once, on the right host, with what it needs."""
+"""The plan of a job: every process once, on the right host, with its settings."""
 
 from dataclasses import replace
 

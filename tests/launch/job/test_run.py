@@ -1,4 +1,4 @@
-"""A job under the real agent with the fake engine: what is measured, kept and left behind."""
+"""A job under the real agent with the simulated engine: results, files, no remains."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""By which address the hosts of a job reach each other."""
+"""The addresses by which the hosts of a job reach each other."""
 
 from dataclasses import replace
 

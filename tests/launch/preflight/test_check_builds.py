@@ -1,4 +1,4 @@
-"""Another Python with another MXNet as a setting: checked, used by every process, and told."""
+"""Another Python with another MXNet as a setting: checked, used everywhere, reported."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ devices = 1
 
 
 def environment(folder: Path) -> str:
-    """A Python of its own that sees what this one has, with MXNet copied and changed."""
+    """Make another Python with the same packages and a changed copy of MXNet."""
     command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
     subprocess.run(command, check=True)
     (packages,) = folder.glob("lib/python3*/site-packages")

@@ -1,4 +1,4 @@
-"""What keeps a host from a job, by what was found there; and in what hosts differ."""
+"""Problems that exclude a host from a job, and differences between hosts."""
 
 import subprocess
 import sys
@@ -104,7 +104,7 @@ def test_what_differs_from_most_is_marked_and_other_versions_are_problems() -> N
 
 
 def test_each_host_is_compared_with_the_controller() -> None:
-    """Of two hosts one has changed code: the other is as it should be."""
+    """If one of two hosts has changed code, the other one is correct."""
     own = {"code": "c0de", "python": "3.11", "mxnet": "1.9.1"}
     for pair in (
         [examined("a", code="x"), examined("b")],
@@ -155,7 +155,7 @@ def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_probe_loads_no_more_than_it_needs() -> None:
-    """To start one is most of the time that a check takes on a host."""
+    """Starting Python takes most of the time of a host's check."""
     program = sources("probe").replace(b"m.main()", b"print(*sys.modules)")
     done = subprocess.run(
         [sys.executable, *FLAGS, "-c", LOADER], input=program, capture_output=True, check=True

@@ -1,4 +1,4 @@
-"""The hash over the code that decides a number, and the closure of what a program imports."""
+"""The hash over the code that affects a result, and the modules that a program imports."""
 
 import ast
 import os
@@ -27,7 +27,7 @@ PRINTED = "import runpy, sys; print(runpy.run_path(sys.argv[1])['code_hash'](sys
 
 
 def changed(folder: Path, path: str, pattern: str, new: str) -> str:
-    """The hash of the code that has another text in a file."""
+    """Return the hash of the code with another text in a file."""
     for name in {*PATHS, path, "requirements.lock"}:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
@@ -62,7 +62,7 @@ def test_the_hash_covers_the_worker_the_engines_and_the_agent() -> None:
 
 
 def pythons() -> list[str]:
-    """Every Python from 3.8 that this machine has, once per minor version."""
+    """Return every Python from 3.8 on this machine, one per minor version."""
     folders = [Path(folder) for folder in os.get_exec_path()]
     folders += Path("~/.pyenv/versions").expanduser().glob("*/bin")
     folders += Path("~/.local/share/uv/python").expanduser().glob("cpython-*/bin")
@@ -153,7 +153,7 @@ def test_imports_for_type_checkers_do_not_count_and_imports_in_functions_do(tmp_
 
 
 def tokens(text: bytes) -> list[str]:
-    """The tokens of a text without its comments and the strings that are whole statements."""
+    """Return the tokens of a text without comments and docstrings."""
     left_out = {tokenize.ENCODING, tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT}
     found = [t for t in tokenize.tokenize(BytesIO(text).readline) if t.type not in left_out]
     ends = [True, *(token.type == tokenize.NEWLINE for token in found)]

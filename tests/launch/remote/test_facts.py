@@ -1,4 +1,4 @@
-"""What every host is stands in environment.json, and nothing of it that is nobody's business."""
+"""Facts of every host are in environment.json, without private ones."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_a_host_tells_its_libraries_and_their_builds() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose Python counts its starts in a file, and has an MXNet that says its parts."""
+    """Make a checkout whose Python counts its starts, with an MXNet that lists its features."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("bin/python", "site/mxnet/__init__.py", "site/mxnet/libmxnet.so"):
         path = tmp_path / "tree" / name
@@ -62,7 +62,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def starts(tree: Path) -> int:
-    """How often its Python was started to say what it has; checks that it is usable each time."""
+    """Return how often its Python was started for facts; each time it must be usable."""
     assert checkout_facts([str(tree)], "bin/python")["python_problem"] == ""
     return len((tree.parent / "starts").read_text().splitlines())
 

@@ -1,4 +1,4 @@
-"""One controller at a time has a host, for each user; no other user can forge or steer that."""
+"""One controller at a time has a host, for each user; no other user can interfere."""
 
 import contextlib
 import ctypes
@@ -37,7 +37,7 @@ two_users = pytest.mark.skipif(os.getuid() != 0, reason="plays a second user, wh
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """A network of its own, where other tests hold no lease at the same time; as root only."""
+    """Enter a network namespace without other tests' leases; as root only."""
     libc, kind = ctypes.CDLL(None, use_errno=True), 0x40000000  # CLONE_NEWNET
     with Path("/proc/self/ns/net").open() as before:
         entered = libc.unshare(kind) == 0
@@ -71,7 +71,7 @@ def _hold(uid: int, words: list[bytes], text: bytes, ready: Any, listen: int) ->
 
 @contextmanager
 def holding(*words: bytes, uid: int = NOBODY, text: bytes = b"", listen: int = 5) -> Iterator[int]:
-    """A program of another user that holds sockets of these names; its pid."""
+    """Start a program of another user that holds sockets of these names; yield its pid."""
     context = multiprocessing.get_context("fork")
     ready = context.Event()
     child = context.Process(target=_hold, args=(uid, list(words), text, ready, listen))
@@ -85,7 +85,7 @@ def holding(*words: bytes, uid: int = NOBODY, text: bytes = b"", listen: int = 5
 
 
 def have() -> lease.Lease:
-    """The lease, which nobody has."""
+    """Return the free lease."""
     taken, _ = lease.take(WHO)
     assert taken is not None
     return taken
@@ -107,7 +107,7 @@ def test_a_lease_is_had_by_one_and_gone_with_it() -> None:
 
 @contextmanager
 def answering(taken: lease.Lease) -> Iterator[None]:
-    """Answers who asks for the lease, as an agent does."""
+    """Answer requests for the lease, as an agent does."""
     over = threading.Event()
 
     def answer() -> None:
@@ -175,7 +175,7 @@ def _crowd(uid: int, name: bytes, inherited: lease.Lease, ready: Any) -> None:
 
 @two_users
 def test_a_lease_that_another_user_crowds_is_still_held() -> None:
-    """So many connections that nobody else can ask: the kernel still knows whose it is."""
+    """With too many connections for others to ask, the kernel still knows the owner."""
     taken = have()
     (name,) = lease.sockets()
     context = multiprocessing.get_context("fork")
@@ -261,7 +261,7 @@ def test_a_probe_reports_leases_of_other_users() -> None:
 
 
 def test_nothing_is_opened_where_all_users_may_write(tmp_path: Path) -> None:
-    """No file stands for a lease, so that no link, pipe or folder can take its place."""
+    """The lease is not a file, so no link, pipe or folder can replace it."""
     source = Path(lease.__file__).read_text()
     assert "/dev/shm" not in source
     assert "/tmp" not in source

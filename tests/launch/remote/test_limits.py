@@ -1,4 +1,4 @@
-"""Who waits for whom: each limit is longer than what it waits for."""
+"""Each deadline is longer than the ones that it waits for."""
 
 from launch.remote import limits
 from launch.remote.limits import (

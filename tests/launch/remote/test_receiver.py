@@ -1,4 +1,4 @@
-"""A push writes below its folder alone, and into no folder that another user can change."""
+"""A push writes only below its folder, and into no folder that another user can change."""
 
 import grp
 import json
@@ -198,7 +198,7 @@ def test_a_new_folder_is_refused_where_other_users_can_replace_it(
 
 
 def test_a_users_own_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with umask 002, where each user has a group alone."""
+    """As with umask 002, if each user has a group of their own."""
 
     def group(name: str, *members: str) -> None:
         found = grp.struct_group((name, "x", 1000, list(members)))
@@ -237,7 +237,7 @@ def test_a_folder_that_a_list_of_access_lets_others_write_is_refused(
 def test_a_link_of_another_user_on_the_way_to_a_folder_is_refused(
     tmp_path: Path, name: str, leads: str
 ) -> None:
-    """It can lead elsewhere a moment later: to what its owner then runs in place of a push."""
+    """The link can lead elsewhere a moment later, such as to programs of its owner."""
     above = place(tmp_path / "above", 0o1777)
     place(tmp_path / "own", 0o755)
     (above / "again").symlink_to("../own")
@@ -285,7 +285,7 @@ COMMANDS: list[dict[str, Any]] = [
 
 
 class Told(MasterLine):
-    """The receiver's end of a line on which only these messages come."""
+    """Run the receiver on a line with only these messages."""
 
     def __init__(self, lines: list[bytes]) -> None:
         self._shapes = {"beat": {}, **SHAPES}

@@ -1,4 +1,4 @@
-"""Joules are what the kernel and nvidia-smi tell; where they do not, a reason is given."""
+"""Joules come from the kernel and nvidia-smi; without them there is a reason."""
 
 import os
 import tempfile
@@ -67,7 +67,7 @@ def test_a_machine_without_counters_says_so(tmp_path: Path) -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that anybody can look into."""
+    """Return a folder that every user can read."""
     with tempfile.TemporaryDirectory(prefix="mxscale-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -75,7 +75,7 @@ def open_folder() -> Iterator[Path]:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Not as root, who may read everything."""
+    """Run as another user than root, who can read everything."""
     was = os.geteuid()
     if was == 0:
         os.seteuid(65534)
@@ -131,7 +131,7 @@ def test_watts_told_now_and_then_become_joules_by_trapezia() -> None:
 
 
 def asked(gpus: Gpus, until: float) -> float | str:
-    """What the GPUs have used after beats once a second."""
+    """Return the GPUs' energy after one beat per second."""
     told: float | str = ""
     for now in range(int(until) + 1):
         gpus.busy(float(now))

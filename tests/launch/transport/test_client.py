@@ -1,4 +1,4 @@
-"""Work on many hosts at once: results as they come, and the first exception."""
+"""Parallel work on many hosts: results as they arrive, and the first exception."""
 
 import time
 

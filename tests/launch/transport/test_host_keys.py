@@ -1,4 +1,4 @@
-"""Files of known hosts with lines that hold no key: passed over, as ssh does, and at once."""
+"""Known-hosts files with lines without a key: skipped, as by ssh, and at once."""
 
 import base64
 import time

@@ -1,4 +1,4 @@
-"""What a host sends is a message of its own processes, or the host is lost. No more than that."""
+"""A host may send messages of its own processes only; otherwise it is lost."""
 
 import json
 import random
@@ -70,7 +70,7 @@ SAID: list[dict[str, Any]] = [
 
 
 def asked(*names: str) -> AgentMessages:
-    """What an agent may say that was asked everything once, for these processes."""
+    """Return the valid messages of an agent that got every request, for these processes."""
     messages = AgentMessages(0.0)
     for name in names or ("worker-0",):
         messages.asked({"do": "start", "id": name})
@@ -192,7 +192,7 @@ def test_the_text_of_a_message_has_no_terminal_sequence() -> None:
 
 
 def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: Path) -> None:
-    """Whatever is taken can be watched, shown, judged and kept."""
+    """Every accepted message can be monitored, shown, judged and stored."""
     chance = random.Random(18)
     taken = 0
     logs = Logs(tmp_path, JOB, 10_000)
@@ -291,7 +291,7 @@ def test_an_address_that_is_none_breaks_the_protocol() -> None:
 
 
 def test_facts_mutated_at_random_are_taken_or_break_the_protocol() -> None:
-    """Whatever is taken can be compared with other hosts and shown."""
+    """Every accepted report can be compared with other hosts and shown."""
     chance = random.Random(18)
     taken = 0
     good = HostReport(host=HOSTS[0], facts=FACTS | {"clock_skew": 0.0})

@@ -1,4 +1,4 @@
-"""The limit of open files, and what it leaves for connections."""
+"""The limit of open files, and the connections that it allows."""
 
 import pytest
 

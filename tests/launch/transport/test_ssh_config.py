@@ -1,4 +1,4 @@
-"""ssh's configuration means to us what it means to ssh: compared with `ssh -G`."""
+"""mxscale reads SSH configurations as ssh does: compared with `ssh -G`."""
 
 import getpass
 import random
@@ -136,7 +136,7 @@ def of_ssh(config: Path, host: str) -> dict[str, list[str]]:
 
 
 def check(config: Path, host: str) -> None:
-    """Raises AssertionError unless we read of a host what ssh reads."""
+    """Raise AssertionError unless mxscale reads for a host what ssh reads."""
     theirs, ours = of_ssh(config, host), read(str(config)).lookup(host)
     user, port, name = (theirs[key][0] for key in ("user", "port", "hostname"))
     defaults = {"hostname": host, "user": getpass.getuser(), "port": "22"}

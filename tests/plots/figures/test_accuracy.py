@@ -1,4 +1,4 @@
-"""The curve of a training job's accuracy, out of its log."""
+"""The accuracy curve of a training job, from its log."""
 
 import sys
 from pathlib import Path

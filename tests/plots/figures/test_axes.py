@@ -1,4 +1,4 @@
-"""Ticks, titles and edges of the figure's panels can be read."""
+"""Ticks, titles and edges of the figure's panels are readable."""
 
 from textwrap import wrap
 

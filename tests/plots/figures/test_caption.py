@@ -1,4 +1,4 @@
-"""The lines under a figure say on what, how and by whom it was measured."""
+"""The caption of a figure: machine, settings and method."""
 
 import dataclasses
 

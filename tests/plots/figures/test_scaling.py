@@ -1,4 +1,4 @@
-"""The figure shows what was measured, where, and what was not."""
+"""The figure shows measured, oversubscribed and missing points."""
 
 import dataclasses
 import io
@@ -115,7 +115,7 @@ def test_hollow_points_are_those_that_were_emulated() -> None:
 
 
 def many() -> list[Record]:
-    """Fourteen lines that end close to each other."""
+    """Return fourteen lines that end close to each other."""
     networks = [("alexnet", None), ("vgg", 16), ("vgg", 19), ("resnet", 50), ("resnet", 101)]
     networks += [("mobilenet", None), ("inception-v3", None)]
     return [

@@ -1,4 +1,4 @@
-"""What a run keeps of the command that measured it, and how a point is run again with it."""
+"""The recorded command of a run, and the command that reruns a point."""
 
 import json
 import shlex
@@ -31,7 +31,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(*typed: str) -> list[str]:
-    """What is kept of a command, without the names of program and task."""
+    """Return the recorded part of a command, without program and task."""
     contexts = fabfile.namespace.to_contexts()
     (call,) = Parser(contexts=contexts).parse_argv(["bench.sweep", *typed])
     return list(
@@ -43,7 +43,7 @@ def kept(*typed: str) -> list[str]:
 
 
 def replayed(*words: str, **fields: Any) -> list[str]:
-    """The words after its sweep with which a point of a run of this command is run again."""
+    """Return the words after the sweep in the command that reruns a point."""
     run = run_of(
         record([[1, 2.0, 2.1]], **fields),
         folder=DEMO,

@@ -1,4 +1,4 @@
-"""What a page keeps of much, how it tells hosts apart, and how a point is run again."""
+"""Point details of the page: samples of large runs, host names, the rerun command."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page holds what the run holds, escaped, and stays small however large the run is."""
+"""The page has the run's data, escaped, and stays small for large runs."""
 
 import dataclasses
 import json
@@ -25,13 +25,13 @@ DEMO = ROOT / "docs" / "runs" / "demo"
 
 
 def without_libraries(text: str) -> str:
-    """The page without Plotly, which names sites that it could be asked to use."""
+    """Return the page without Plotly, which contains names of sites."""
     start = text.index("* plotly.js v")
     return text[:start] + text[text.index('<script type="module">') :]
 
 
 def large(points: int, width: int, windows: int) -> Run:
-    """A run of `points` points, each of so many ranks and windows of uneven length."""
+    """Return a run of `points` points with many ranks and windows of uneven length."""
     commands = {f"worker-{n}": f"python -m bench.train_imagenet --rank {n} " * 9 for n in range(9)}
     found = []
     for number in range(points):

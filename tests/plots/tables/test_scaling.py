@@ -1,4 +1,4 @@
-"""Tables, CSV and figures say what the rows say, and the same rows give the same bytes."""
+"""Tables, CSV and figures agree with the rows; equal rows give equal bytes."""
 
 import csv
 import dataclasses
@@ -40,7 +40,7 @@ CONTRACT = (
 
 
 def small() -> list[ScalingRow]:
-    """Two stores on one and two devices, one of the points broken."""
+    """Return two stores on one and two devices, with one failed point."""
     fields = {"devices_per_host": 2}
     two = {"devices": 2, "kvstore": "dist_sync", **fields}
     return scaling(
@@ -288,7 +288,7 @@ def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
 
 
 def imported(tool: str, kvstore: str, devices: int) -> Record:
-    """A point of another tool, from a log of its own."""
+    """Return a point of another tool, from its log."""
     one = record([[1, 1.0, 1.1]], devices=devices)
     trial = one.trial.replace(kvstore=kvstore, engine=f"imported {tool}")
     return dataclasses.replace(one, trial=trial, source=f"imported from {devices}.log ({tool})")

@@ -1,4 +1,4 @@
-"""What stands above the table, beside a row and around a point if its number needs its notes."""
+"""Caveats in the summary, beside a row and around a point."""
 
 import dataclasses
 from pathlib import Path
@@ -23,7 +23,7 @@ THROTTLED = Note(NoteKind.THROTTLED, {"count": 3}, HOST)
 
 
 def repeats(devices: int, *notes: Note, **fields: str) -> list[Record]:
-    """Three tight repeats, all of which have these notes."""
+    """Return three close repeats, all of which have these notes."""
     found = [point(devices, 10.0 * devices, repeat=n, **fields) for n in range(3)]
     return [dataclasses.replace(one, notes=notes) for one in found]
 
@@ -88,7 +88,7 @@ def test_a_message_of_an_older_record_is_in_the_summary() -> None:
 
 
 def picture(folder: Path) -> None:
-    """Not a test: pictures to look at."""
+    """Write pictures to inspect; not a test."""
     study = run([*repeats(1, OTHERS, THROTTLED), *repeats(2), *repeats(4), *repeats(8, OTHERS)])
     figure.save(figure.draw(study.rows, "study", "footer"), folder)
     (folder / "index.html").write_text(page(study))

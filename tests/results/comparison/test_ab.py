@@ -1,4 +1,4 @@
-"""bench.ab finds what is there, seldom what is not, and says beforehand what it can find."""
+"""bench.ab finds real differences, rarely others, and states its power beforehand."""
 
 import csv
 import math
@@ -45,7 +45,7 @@ devices = 2
 
 
 def rate(seed: str, faster: float = 0.0) -> float:
-    """Of ten windows after one of warm-up, as the fake engine plays them."""
+    """Return ten windows after one of warm-up, as the simulated engine has them."""
     return (1 + faster) / fmean(factors(QUIET, seed, 11)[1:])
 
 

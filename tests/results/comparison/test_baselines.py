@@ -1,4 +1,4 @@
-"""Baselines are copies kept by name, and a name means one run or is refused."""
+"""Saved baselines are copies by name; a name means one run or is rejected."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.support.runs.stores import stored
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A folder with the runs `one` and `two`."""
+    """Return a folder with the runs `one` and `two`."""
     for name in ("one", "two"):
         stored(tmp_path / "runs" / name, *quiet())
         (tmp_path / "runs" / name / "environment.json").write_text('{"commit": "abc"}')

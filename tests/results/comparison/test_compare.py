@@ -1,4 +1,4 @@
-"""A comparison sees what is there, nothing where nothing is, and the same from the other side."""
+"""A comparison finds real differences only, and the same in both directions."""
 
 import csv
 import dataclasses
@@ -42,7 +42,7 @@ points = st.lists(point, min_size=1, max_size=6)
 
 
 def of(name: str, found: Sequence[Sequence[Sequence[float]]], factor: float = 1.0) -> Run:
-    """A run of points on 1, 2, ... devices; each of repeats, each of windows."""
+    """Return a run of points on 1, 2, ... devices, each with repeats of windows."""
     records = [
         record([[factor * seconds for seconds in one]], repeat=repeat, devices=devices)
         for devices, repeats in enumerate(found, 1)
@@ -188,7 +188,7 @@ def test_a_published_table_differs_from_another_in_one_point() -> None:
 
 
 def golden() -> Comparison:
-    """One point of each verdict, one known by a single figure, and a machine that changed."""
+    """Return one point per verdict, one with a single figure, and a changed machine."""
     facts = {"processor": "P1", "cores": 2, "commit": "abc1234", "date": "2026-01-01T00:00:00"}
     a = run(
         "before",
@@ -233,7 +233,7 @@ def test_what_the_runs_said_of_a_decided_point_is_told() -> None:
 
 
 def change(a: Record, b: Record) -> Change:
-    """What is said of a point that ran as `a` and as `b`."""
+    """Return the verdict on a point that ran as `a` and as `b`."""
     runs = [
         Run(folder=Path(name), rows=scaling([one]), environment={})
         for name, one in (("a", a), ("b", b))

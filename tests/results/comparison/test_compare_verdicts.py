@@ -1,4 +1,4 @@
-"""Verdicts on many points at once are seldom false, and say what they could have seen."""
+"""Verdicts on many points are rarely false, and state their detectable effect."""
 
 import math
 from dataclasses import replace
@@ -37,13 +37,13 @@ of_each_noise = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.key
 
 
 def alarms(noise: Noise, repeats: tuple[int, int], count: int) -> float:
-    """In what share of comparisons any of 27 unchanged points has a verdict."""
+    """Return the share of comparisons with a verdict on any of 27 unchanged points."""
     found = comparisons(np.random.default_rng(1), noise, repeats, SAME, count)
     return float(np.mean([any(one) for one in found]))
 
 
 def power(repeats: int, factors: Numbers, count: int) -> float:
-    """Which share of the changed points is found if processes and windows scatter by 1.5 %."""
+    """Return the share of changed points found with 1.5 % of noise."""
     draw = np.random.default_rng(2)
     return found_of(comparisons(draw, NORMAL, (repeats, repeats), factors, count), factors)
 
@@ -132,7 +132,7 @@ def _run(name: str, rates: list[Rate]) -> Run:
 
 
 def rate(size: float, repeats: int, images_per_second: float = 1.0) -> Rate:
-    """A rate whose processes were seen to scatter by `size`."""
+    """Return a throughput whose processes varied by `size`."""
     error = StandardError(
         size=size / math.sqrt(repeats), degrees_of_freedom=max(repeats - 1, 9 * (repeats == 1))
     )

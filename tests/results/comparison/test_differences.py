@@ -1,4 +1,4 @@
-"""What differs between runs is listed, and what decides how fast code is forbids to compare."""
+"""Differences between runs are listed; those that affect throughput prevent a comparison."""
 
 import dataclasses
 from typing import Any
@@ -23,7 +23,7 @@ def between(
 
 
 def told(**facts: Any) -> list[Record]:
-    """Repeats whose first ranks say these facts."""
+    """Return repeats whose first ranks have these facts."""
     return [
         dataclasses.replace(one, ranks=(dataclasses.replace(one.ranks[0], facts=facts),))
         for one in quiet()

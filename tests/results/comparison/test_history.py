@@ -1,4 +1,4 @@
-"""One point over many runs, oldest first, with what changed between them."""
+"""One point over many runs, oldest first, with the changes between them."""
 
 import dataclasses
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.runs.records import record
 
 
 def dated(name: str, day: int, factor: float = 1.0, **fields: Any) -> Run:
-    """A run of one point, measured on that day of a January."""
+    """Return a run of one point, measured on that day of January."""
     records = [
         dataclasses.replace(one, started=f"2026-01-{day:02}T00:00:00+00:00")
         for one in quiet(factor, **fields)

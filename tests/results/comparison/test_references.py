@@ -1,4 +1,4 @@
-"""Published tables are printed as they were published, and scale as every run does."""
+"""Published tables are printed as published, and scale as every run does."""
 
 import re
 import tomllib
@@ -39,7 +39,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def last(name: str) -> dict[str, ScalingRow]:
-    """The row on all 256 GPUs of each network."""
+    """Return each network's row on all 256 GPUs."""
     return {row.trial.label: row for row in reference(name).rows if row.trial.layout.devices == 256}
 
 

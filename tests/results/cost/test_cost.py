@@ -1,4 +1,4 @@
-"""Images for a joule and for money stand on the row of their point, or a reason does."""
+"""Images per joule and per USD are on the row of their point, or a reason is given."""
 
 import csv
 import dataclasses
@@ -29,7 +29,7 @@ VIRTUAL = "no RAPL counters; common on VMs"
 
 
 def span(joules: Any, seconds: float = 10.0, machine: str = "m", gpu: Any = None) -> list[Any]:
-    """What a machine counted: so many joules more in so many seconds, or why it did not."""
+    """Return a machine's counters: joules and seconds of a span, or a reason."""
 
     def count(at: float, part: float) -> dict[str, Any]:
         told = {"rapl": joules, "gpu": gpu}
@@ -46,7 +46,7 @@ def span(joules: Any, seconds: float = 10.0, machine: str = "m", gpu: Any = None
 def point(
     joules: Any = VIRTUAL, hosts: Sequence[str] = ("h",), machines: Any = None, **fields: Any
 ) -> Record:
-    """A record of 8 images a second (1 window of warm-up, 3 of a second)."""
+    """Return a record of 8 images/s (1 window of warm-up, 3 of 1 s each)."""
     one = record([[1.0] * 4], **fields)
     told = {host: span(joules, machine=host) for host in hosts} if machines is None else machines
     identity = dataclasses.replace(one.identity, hosts=tuple(hosts))

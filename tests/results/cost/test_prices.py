@@ -1,4 +1,4 @@
-"""What a host costs is in a small file, and a mistake there is one line."""
+"""Prices of hosts come from a small file; a mistake in it is one line."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""MLflow reads what is exported to it."""
+"""MLflow reads exported runs."""
 
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own, about librari
 
 @pytest.fixture(scope="module")
 def mlflow() -> Any:
-    """The exporter, which takes seconds to load: not by who only collects tests."""
+    """Import the exporter, which takes seconds, only if a test runs."""
     return needed("mlflow")
 
 
 @pytest.fixture(scope="module")
 def client(mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """MLflow's client of a store with two runs, the first exported twice."""
+    """Return MLflow's client of a store with two runs, the first exported twice."""
     folder = tmp_path_factory.mktemp("mlflow")
     run = run_of(folder / NAME, good() + bad())
     (run.folder / "report").mkdir()

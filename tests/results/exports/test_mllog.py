@@ -1,4 +1,4 @@
-"""MLPerf's own checker reads the log lines; what they may say, and what they must not."""
+"""MLPerf's own checker reads the log lines and accepts their content."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ checker = pytest.importorskip(
 
 
 def refusals(path: Path, rules: Path | str = mllog.RULES) -> list[str]:
-    """What the checker says against a file."""
+    """Return the checker's complaints about a file."""
     one = checker.make_checker("training", "6.1.0", False, True)
     one.check_file(str(path), str(rules))
     return [*one.overwritable.values(), *one.not_overwritable]

@@ -1,4 +1,4 @@
-"""What every export stands on: the task, its refusals, and what is said of a point."""
+"""The basis of every export: the task, its errors, and the fields of a point."""
 
 import dataclasses
 import math

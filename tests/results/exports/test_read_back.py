@@ -1,4 +1,4 @@
-"""What is exported is read back by the tools it is for."""
+"""The tools that exports are made for read them."""
 
 import operator
 import os
@@ -30,7 +30,7 @@ def rehearsed(tmp_path: Path) -> Run:
 
 
 def scalars(folder: Path) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """By TensorBoard's reader: run, tag, (step, value)s."""
+    """Return run, tag and (step, value)s by TensorBoard's reader."""
     from tensorboard.backend.event_processing.event_multiplexer import (  # noqa: PLC0415
         EventMultiplexer,
     )

@@ -1,4 +1,4 @@
-"""What other tools' logs come to, format by format."""
+"""Results of other tools' logs, by format."""
 
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ RESNET: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_devic
 
 
 def of(name: str, *more: str, **asked: Any) -> Record:
-    """The record of a log in tests/logs."""
+    """Return the record of a log in tests/logs."""
     return import_logs([LOGS / name, *(LOGS / one for one in more)], LogDescription(**asked)).record
 
 
 def made(folder: Path, *texts: str, format_: str = "auto", **asked: Any) -> Record:
-    """The record of logs of these lines, one after the other a worker's."""
+    """Return the record of logs of these lines, one per worker."""
     asked = RESNET | asked
     paths = [folder / f"worker-{number}.log" for number in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):

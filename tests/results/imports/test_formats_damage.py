@@ -1,4 +1,4 @@
-"""Logs that are damaged, in ways of chance: read, or refused in one line."""
+"""Randomly damaged logs: read, or rejected in one line."""
 
 import json
 import math

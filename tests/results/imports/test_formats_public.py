@@ -1,4 +1,4 @@
-"""Shapes of logs that stand in public issues and repositories, as strangers would try them."""
+"""Log formats from public issues and repositories."""
 
 from pathlib import Path
 from typing import Any

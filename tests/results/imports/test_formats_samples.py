@@ -1,4 +1,4 @@
-"""Logs of many tools and versions: read for what they state, asked for what they do not."""
+"""Logs of many tools and versions: stated values are read, others are requested."""
 
 from pathlib import Path
 from typing import Any
@@ -455,7 +455,7 @@ def test_workers_of_the_distributed_inception_are_added(tmp_path: Path) -> None:
 
 
 def v06(first: int = 1, blocks: int = 6, seconds: float = 164.0) -> list[str]:
-    """Blocks of v0.6 that follow each other within a millisecond, in any order."""
+    """Return blocks of v0.6 within one millisecond, in any order."""
     texts = [
         mll(0, "submission_benchmark", "resnet"),
         mll(0, "submission_platform", "tpu-v3-32"),

@@ -1,4 +1,4 @@
-"""Imports as a person has them: files, options, refusals, the run they land in."""
+"""Imports from the command line: files, options, errors, and the run that they write."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""A run is packed, moved and unpacked whole, and no archive can write elsewhere or fill a disk."""
+"""A run is packed, moved and unpacked whole; no archive writes elsewhere or fills a disk."""
 
 import shutil
 import stat
@@ -30,7 +30,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run with a log, a packed log and a report."""
+    """Return a run with a log, a packed log and a report."""
     return packed_run(tmp_path / "mine")
 
 

@@ -1,4 +1,4 @@
-"""The runs of a folder are listed quickly and whatever state they are in, and removed with care."""
+"""Runs of a folder are listed quickly, whatever their state, and removed with care."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def listed(folder: Path) -> dict[str, RunEntry]:
 
 
 def run(folder: Path, **environment: str) -> Path:
-    """Two good points, a failed one, and one that is missing."""
+    """Return two good points, a failed one, and one that is missing."""
     good, bad = record([[1, 2.0, 2.1]]), record([[1, 2.0]], network="vgg", status="hung")
     other = record([[1, 1.2, 1.0]] * 2, devices=2, kvstore="dist_sync", engine="fake")
     stored(folder, dataclasses.replace(bad, status="failed"), good, other, bad)

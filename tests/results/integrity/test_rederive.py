@@ -33,7 +33,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with its report: two points twice, one of which failed and one that failed once."""
+    """Return a run with two points and two repeats: one failed, one failed once."""
     folder = tmp_path_factory.mktemp("run")
     one = trial(devices=1, devices_per_host=1, kvstore="local")
     measured(folder, one, trial(), trial("worker-1:exit@2", network="alexnet"), repeats=2)
