@@ -15,7 +15,7 @@ from bench.notes import Note, NoteKind
 
 # Files are mapped in parts of this size: mincore fills one byte per page.
 MAPPED_BYTES = 1 << 30
-# Other programs may read a page or two meanwhile.
+# Other programs may read a page or two in that time.
 _COLD_BELOW = 0.05
 
 

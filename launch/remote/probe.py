@@ -201,7 +201,7 @@ def main() -> None:
         try:
             asked = commands.parsed(line, _SHAPES)
         except ProtocolError:
-            continue  # without a number its sender waits for no answer
+            continue  # the sender waits for answers to numbered lines only
         threading.Thread(target=_reply, args=(asked,), daemon=True).start()
     if os.getpgid(0) == os.getpid():  # its child processes are in its group
         os.killpg(0, signal.SIGKILL)

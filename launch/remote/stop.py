@@ -27,7 +27,7 @@ def main() -> None:
         try:
             asked = commands.parsed(line, {"end": {"n": int}})
         except ProtocolError:
-            continue  # without a number its sender waits for no answer
+            continue  # the sender waits for answers to numbered lines only
         answer = {"say": "ended", **end(lease.holder()), "others": lease.others()}
         print(json.dumps({**answer, "n": asked["n"]}), flush=True)
 

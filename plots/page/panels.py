@@ -18,7 +18,7 @@ _SYMBOLS = (
 )
 _MARKERS = dict(zip(MARKERS, _SYMBOLS, strict=True))
 _DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
-# More dots make a panel slow and cannot be told apart.
+# More dots make a panel slow and cannot be distinguished.
 _MOST_DOTS = 4000
 _FEWEST_DOTS = 5
 

@@ -20,7 +20,7 @@ from results.comparison.history import HistoryEntry
 
 _BAR = 24
 _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"
-# Limits of the run axis: labels in all, upright labels, characters per label.
+# Limits of the run axis: labels, upright labels, characters per label.
 _MOST_LABELS, _MOST_UPRIGHT, _LABEL = 16, 4, 24
 
 

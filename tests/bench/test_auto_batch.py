@@ -1,4 +1,4 @@
-"""The largest batch that fits: with workers that share memory, in sweeps and training."""
+"""The largest batch that fits: with shared memory, in sweeps and in training."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ from tests.support.repeats import slow
 
 fabfile: Any = _fabfile
 MB = 1_000_000
-# Takes 20 MB an image, and 30 MB besides what Python has; uses them if a server's use follows.
+# Takes 20 MB per image and 30 MB more than Python does; uses them if a server's use follows.
 HUNGRY = """
 import mmap, sys
 batch = int(sys.argv[-1].removeprefix("--batch-size="))
@@ -381,7 +381,7 @@ def test_training_finds_its_batch_says_it_and_trains_with_it(tmp_path: Path) -> 
 @pytest.mark.mxnet
 @pytest.mark.slow
 def test_training_finds_the_largest_batch_that_fits(tmp_path: Path) -> None:
-    """If each image takes a second: half a minute."""
+    """Takes half a minute, because each image takes a second."""
     found, tried = found_batch(tmp_path, "9", "--image-shape=3,1800,1800")
     assert tried[found + 1] is False
 

@@ -1,4 +1,4 @@
-"""Out of memory is one line with three fixes; the largest batch that fits is found."""
+"""Out of memory is one line with three fixes; the largest batch is found."""
 
 import os
 import resource

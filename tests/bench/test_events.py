@@ -1,4 +1,4 @@
-"""Workers' events reach the controller unchanged; nothing else is read as an event."""
+"""Workers' events reach the controller unchanged; other lines are no events."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A trial is checked when it is made; its key covers everything that affects its result."""
+"""A trial is checked when it is made; its key has everything that affects results."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The drop-in replacement for upstream's im2rec.py, compared with upstream's own."""
+"""The drop-in replacement for upstream's im2rec.py, compared with the original."""
 
 import json
 import os
@@ -29,7 +29,7 @@ for words in json.loads(sys.stdin.read()):
 
 
 def upstream(commands: list[list[str]]) -> None:
-    """Run upstream's program for each command, in one process that has imported MXNet."""
+    """Run upstream's program for each command, in one process with MXNet imported."""
     subprocess.run(
         [sys.executable, "-c", ALL],
         input=json.dumps(commands),

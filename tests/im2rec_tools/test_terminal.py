@@ -32,7 +32,7 @@ from tests.support.sources import modules
 
 # A title, an erased and a forged line, C1, DEL, right-to-left override, a lone surrogate.
 EVIL = "\x1b]0;PWN\x07a\x1b[2K\rb\nall 2 hosts ready\x9b31m\x7f\x08\u202eevil\u2066\ud800\u2028c"
-# Programs whose output another program of ours reads, and those that need no more than Python.
+# Programs whose output another mxscale program reads, or that need only Python.
 PROTOCOLS = {
     *("bench/libraries.py", "bench/data/partition.py"),
     *(

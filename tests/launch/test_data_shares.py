@@ -1,4 +1,4 @@
-"""Each host gets its share of a data set's shards, and a job reads only this share."""
+"""Each host gets its share of a data set's shards, and a job reads only this one."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def hosts(folder: Path, count: int) -> list[Host]:
 
 
 def handed_out(source: Path, to: list[Host], labels: Path) -> dict[str, Any]:
-    """Push shares into data/t below the hosts' trees; return each host's last message."""
+    """Push shares into data/t on the hosts; return each host's last message."""
     labels.mkdir(exist_ok=True)
     return show_progress(hand_out(parcels(source, len(to), labels), to, start_local, "data/t"))
 
@@ -223,7 +223,7 @@ def test_a_job_on_two_hosts_trains_on_the_shares_they_hold(
 
 
 def rotted(path: Path) -> bytes:
-    """Change a byte in the middle of a file, as a bad disk does; keep its size and time."""
+    """Change a byte in the middle of a file, but not its size and time."""
     whole, status = path.read_bytes(), path.stat()
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])

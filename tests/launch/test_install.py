@@ -1,4 +1,4 @@
-"""Code and environment of hosts: copied files, created environments, no repeated work."""
+"""Installation on hosts: copied files, created environments, no repeated work."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""launch.launch on this machine: variables, the end of a job, no remaining processes."""
+"""launch.launch on this machine: variables, end of a job, no remaining processes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files reach a host's folder whole or not at all, and only missing ones are sent."""
+"""Files reach a host's folder whole or not at all; only missing ones are sent."""
 
 import os
 import tempfile

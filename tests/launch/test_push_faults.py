@@ -1,4 +1,4 @@
-"""A push that is cut off, rejected or fails prints one line, and the next one resumes."""
+"""A push that is cut off, rejected or fails prints one line; the next one resumes."""
 
 import os
 import resource

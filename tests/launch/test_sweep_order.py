@@ -1,4 +1,4 @@
-"""Points run in random order, which a resumed sweep keeps; reports keep the file's order."""
+"""Points run in random order, kept by a resumed sweep; reports keep file order."""
 
 from pathlib import Path
 from typing import Any

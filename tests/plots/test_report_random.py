@@ -1,4 +1,4 @@
-"""No valid run makes a report fail; a part that fails does not affect the others."""
+"""No valid run makes a report fail; a failing part does not affect the others."""
 
 import json
 from itertools import pairwise

@@ -148,7 +148,7 @@ def test_on_a_terminal_the_table_goes_when_the_job_is_over_and_lines_stay() -> N
 def test_the_screen_is_drawn_four_times_a_second_at_most() -> None:
     began = time.monotonic()
     tables = drawn(64).count("last message")
-    # one more above each of the two lines that were said
+    # one more above each of the two printed lines
     assert tables <= 2 + 1 + 4 * (time.monotonic() - began)
 
 

@@ -71,7 +71,7 @@ def test_a_torn_line_in_the_middle_is_told_unless_its_record_was_made_again(
     assert len(run.troubles) == 1
     again = load(kept(tmp_path, lines[0], torn, *lines[1:]))
     assert len(again.rows) == 4
-    assert len(again.troubles) == (1 if cut == 3 else 0)  # of what, nobody can tell
+    assert len(again.troubles) == (1 if cut == 3 else 0)  # its content is unknown
 
 
 def test_a_torn_line_of_a_point_that_is_no_longer_asked_for_is_no_trouble(tmp_path: Path) -> None:

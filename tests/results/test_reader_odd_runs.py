@@ -1,4 +1,4 @@
-"""Of a run with changed files, readable parts are shown and the others are named."""
+"""Of a run with changed files, readable parts are shown, others are named."""
 
 import dataclasses
 import json

@@ -23,7 +23,7 @@ def ranks(seconds: Numbers) -> list[Rank]:
 
 
 def probes(draw: np.random.Generator, count: int, noise: float, number: int = 8) -> Numbers:
-    """Return times of `count` equal ranks, with a common slowdown in each probe."""
+    """Return times of `count` equal ranks, with a common slowdown per probe."""
     together = 1 + 0.2 * draw.random(number)
     return 0.5 * together * (1 + noise * draw.standard_normal((count, number)))
 

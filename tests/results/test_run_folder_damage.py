@@ -1,4 +1,4 @@
-"""Runs with damaged or hostile small files and packed logs: one line, little memory."""
+"""Damaged or hostile small files and packed logs: one line, little memory."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Throughputs, speed-ups and efficiencies, from windows with known true values."""
+"""Throughputs, speed-ups and efficiencies, from windows with known values."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ def test_rates_are_images_over_time_not_means_of_rates() -> None:
 
 def test_asynchronous_ranks_are_taken_over_their_common_time() -> None:
     fields = {"devices": 2, "kvstore": "dist_async", "warmup_windows": 0}
-    # Rank 0: 8 images a second for 4 s. Rank 1: 4 images a second for 8 s.
+    # Rank 0: 8 images/s for 4 s. Rank 1: 4 images/s for 8 s.
     both = record([[1.0] * 4, [2.0] * 4], **fields)
     assert rate_of(both) == pytest.approx(12.0)
 

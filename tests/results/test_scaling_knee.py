@@ -1,4 +1,4 @@
-"""Reading with more and more threads: rows differ, and a sentence names the saturation."""
+"""Reading with more and more threads: rows differ, a note names the saturation."""
 
 import os
 from dataclasses import replace

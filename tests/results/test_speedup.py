@@ -29,7 +29,7 @@ def point(kvstore: str, devices: int, seconds: float, **fields: Any) -> Record:
 
 
 def sweep(**fields: Any) -> list[Record]:
-    """Return 1 and 2 devices without servers, then 1 to 4 with them: 8 images per device."""
+    """Return 1 and 2 devices without servers, 1 to 4 with them: 8 images per device."""
     return [
         point("local", 1, 1.0),
         point("local", 2, 1.25),

@@ -1,4 +1,4 @@
-"""The modules stay as docs/explanation/architecture.md draws them."""
+"""Modules and imports follow docs/explanation/architecture.md."""
 
 import ast
 import re
@@ -83,14 +83,14 @@ HOSTS = re.compile(r"https?://|--index-url|--find-links|--extra-index-url")
 
 
 def is_of(name: str, allowed: str) -> bool:
-    """Whether a module is one of "a.b" (it or below it) or of "a.*" (directly in a)."""
+    """Return whether a module matches "a.b" (it or below) or "a.*" (directly in a)."""
     if allowed.endswith(".*"):
         return name == allowed[:-2] or name.rpartition(".")[0] == allowed[:-2]
     return name == allowed or name.startswith(f"{allowed}.")
 
 
 def breaks(name: str, imports: set[str], folders: set[str]) -> list[str]:
-    """The imports of a module that its seam does not allow."""
+    """Return the imports of a module that its seam does not allow."""
     folder = name if name in folders else name.rpartition(".")[0]
     seam = next(key for key in sorted(SEAMS, key=len, reverse=True) if is_of(folder, key))
     allowed = (f"{folder}.*", *SEAMS[seam])
@@ -129,7 +129,7 @@ OF_COMMANDS = {"from_tfrecord", "to_tfrecord"}  # modules of `python -m im2rec_t
 
 
 def names_a_thing(name: str) -> bool:
-    """Whether the last word of a name is a noun: OpenFile, open_file."""
+    """Return whether the last word of a name is a noun: OpenFile, open_file."""
     last = str(re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)[-1]).lower()
     return last in NOUNS or not NO_NOUN.fullmatch(last)
 
@@ -156,7 +156,7 @@ def test_planning_a_sweep_loads_nothing_heavy() -> None:
 
 
 def test_the_list_of_tasks_loads_nothing_that_only_some_tasks_need() -> None:
-    """Every command waits for it: it was half of what a check of 16 hosts took of this machine."""
+    """It would delay every command; it was half of the check of 16 hosts."""
     heavy = {"numpy", "google.protobuf", "rich", "msgspec", "results.record", "bench.auto_batch"}
     heavy |= AT_USE_ONLY - {"fabric"}
     code = f"import sys, fabfile; print(sorted({heavy!r} & set(sys.modules)))"
@@ -172,7 +172,7 @@ def everything() -> list[Path]:
 
 
 def test_folders_and_files_keep_to_their_limits() -> None:
-    """Prints the tree (pytest -s): code files per folder, and the largest file."""
+    """Print the tree (pytest -s): code files per folder, and the largest file."""
     folders: dict[str, int] = {}
     for path in everything():
         name = str(path.parent.relative_to(ROOT))
@@ -190,7 +190,7 @@ def test_folders_and_files_keep_to_their_limits() -> None:
 
 
 def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
-    """The sets of modules that reach each other."""
+    """Return the sets of modules that reach each other."""
 
     def reached(start: str) -> set[str]:
         found: set[str] = set()
@@ -217,7 +217,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def named_files(text: str) -> set[str]:
-    """The files of ours that a text names by their path, and the modules that it runs."""
+    """Return this project's files and modules that a text names."""
     folders = "|".join((*PACKAGES, "benchmarks", "docs", "tests", "tools"))
     paths = re.findall(rf"(?<![\w./-])(?:{folders})/[\w/.-]*\w\.(?:py|js|toml|md|sh)\b", text)
     programs = re.findall(rf'-m"?,? "?(im2rec_tools|(?:{folders})(?:\.\w+)+)\b', text)
@@ -225,7 +225,7 @@ def named_files(text: str) -> set[str]:
 
 
 def exists(name: str) -> bool:
-    """Whether there is such a file or module; tests may be named from tests/ on."""
+    """Return whether a file or module exists; tests are named from tests/ on."""
     if name in UPSTREAM:
         return True
     if "/" in name:
@@ -283,7 +283,7 @@ def test_what_extras_need_changes_nothing_of_what_the_harness_runs_with(lock: st
 
 
 def setup(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """tools/environment.sh in a copy of its own, with no usable interpreter but those given."""
+    """Run tools/environment.sh in a copy, with only these interpreters."""
     (folder / "tools").mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "tools" / "environment.sh", folder / "tools")
     shutil.copy(ROOT / "requirements.lock", folder)

@@ -1,7 +1,9 @@
-"""Texts that people read have none of the words in tests/support/language/banned.toml."""
+"""Texts for people have none of the words in tests/support/language/banned.toml."""
 
 import ast
+import io
 import re
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,10 +31,31 @@ class Finding(NamedTuple):
 
 
 def texts(source: str) -> Iterator[tuple[int, str]]:
-    """Docstrings and strings of more than a word in Python source, each with its first line."""
+    """Yield docstrings and strings of several words, each with its first line."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of Python source, each with its line."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of Python source, each with its first line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            text = ast.get_docstring(node, clean=False)
+            yield from [(node.body[0].lineno, text)] if text else []
+
+
+def long_first_lines(source: str) -> list[str]:
+    """Return the first lines of docstrings that are too long or no sentence."""
+    firsts = [text.strip().partition("\n")[0] for _, text in docstrings(source)]
+    return [one for one in firsts if len(one) > LONGEST_FIRST_LINE or one[-1] not in ".:?"]
 
 
 def findings(texts: Iterator[tuple[int, str]]) -> Iterator[Finding]:
@@ -44,23 +67,23 @@ def findings(texts: Iterator[tuple[int, str]]) -> Iterator[Finding]:
 
 
 def programs() -> list[Path]:
-    """Modules, benchmarks and tools."""
+    """Return modules, benchmarks and tools."""
     rest = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*.py")]
     return [*modules(), ROOT / "fabfile.py", *sorted(rest)]
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """The text's lines, numbered from 1."""
+    """Yield the text's lines, numbered from 1."""
     yield from enumerate(text.splitlines(), 1)
 
 
 def without_code(markdown: str) -> str:
-    """Markdown whose code blocks are blank lines; code has the names of programs and files."""
+    """Return Markdown with blank lines for code blocks, which have names of programs."""
     return CODE_BLOCK.sub(lambda match: "\n" * match[0].count("\n"), markdown)
 
 
 def plain_files() -> list[Path]:
-    """Files whose whole text people read: notes, sweeps, the page, scripts, and the docs."""
+    """Return files that people read as a whole: notes, sweeps, page, scripts, docs."""
     return sorted(
         {
             ROOT / "bench/notes.toml",
@@ -72,6 +95,7 @@ def plain_files() -> list[Path]:
             *(ROOT / "bench/sweeps").glob("*.toml"),
             *(ROOT / "plots/page").glob("*.html"),
             *(ROOT / "plots/page").glob("*.js"),
+            *(ROOT / "plots/page").glob("*.css"),
             ROOT / "README.md",
             ROOT / "CONTRIBUTING.md",
             ROOT / "CHANGELOG.md",
@@ -90,6 +114,17 @@ def test_strings_and_docstrings_are_plain(path: Path) -> None:
     assert list(findings(texts(path.read_text(encoding="utf-8")))) == []
 
 
+def test_comments_and_the_docstrings_of_tests_are_plain() -> None:
+    found = {}
+    for path in [*programs(), *sorted(TESTS.rglob("*.py"))]:
+        source, of_a_test = path.read_text(encoding="utf-8"), TESTS in path.parents
+        texts = [*comments(source), *(docstrings(source) if of_a_test else ())]
+        banned = [*findings(iter(texts)), *(long_first_lines(source) if of_a_test else ())]
+        if banned:
+            found[name(path)] = banned
+    assert found == {}
+
+
 @pytest.mark.parametrize("path", plain_files(), ids=name)
 def test_notes_sweeps_page_and_docs_are_plain(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -98,13 +133,7 @@ def test_notes_sweeps_page_and_docs_are_plain(path: Path) -> None:
 
 @pytest.mark.parametrize("path", programs(), ids=name)
 def test_the_first_line_of_a_docstring_is_one_short_sentence(path: Path) -> None:
-    found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            first = (ast.get_docstring(node) or "").partition("\n")[0]
-            if len(first) > LONGEST_FIRST_LINE or (first and first[-1] not in ".:?"):
-                found.append(first)
-    assert found == []
+    assert long_first_lines(path.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("rule", BANNED["rules"], ids=lambda rule: rule["use"])

@@ -1,4 +1,4 @@
-"""No code finds out from a sentence what happened: kinds, statuses and figures say it."""
+"""No code parses sentences; it compares kinds, statuses and figures."""
 
 import ast
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ ASKED = {
 
 
 def is_prose(node: ast.expr) -> bool:
-    """Whether the expression is a sentence, or text made of one."""
+    """Return whether the expression is a sentence, or text made of one."""
     if isinstance(node, ast.Attribute):
         return node.attr in TEXTS
     if isinstance(node, ast.Subscript):
@@ -36,7 +36,7 @@ def is_prose(node: ast.expr) -> bool:
 
 
 def comparisons(source: str) -> Iterator[int]:
-    """The lines that compare, search or split a sentence."""
+    """Return the lines that compare, search or split a sentence."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]

@@ -1,4 +1,4 @@
-"""The tests' own rules: no test imports another test, or uses a private name of the code."""
+"""Rules of the tests: no imports between tests, no private names of the code."""
 
 import ast
 import re
@@ -16,14 +16,14 @@ MXNET = {"_optimizer", "_rate"}
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """The name and text of every file of the tests."""
+    """Yield name and text of every test file."""
     for path in sorted(TESTS.rglob("*.py")):
         yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
 
 @cache
 def private_names() -> frozenset[str]:
-    """The private names that the code defines, attributes of its objects among them."""
+    """Return the private names that the code defines, with attributes."""
     names: set[str] = set()
     for path in [*modules(), ROOT / "fabfile.py"]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -37,7 +37,7 @@ def private_names() -> frozenset[str]:
 
 
 def uses(text: str) -> Iterator[str]:
-    """Private names of the code that a test imports, reads as attributes, or replaces."""
+    """Return private names of the code that a test imports, reads or replaces."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
             yield from (name.name for name in node.names if PRIVATE.fullmatch(name.name))

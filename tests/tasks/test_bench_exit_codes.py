@@ -1,4 +1,4 @@
-"""What a sweep ends with where points have no number, or one to doubt."""
+"""Exit codes of a sweep with points that have no result or caveats."""
 
 import dataclasses
 import json

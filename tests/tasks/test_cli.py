@@ -1,4 +1,4 @@
-"""What a person types: tasks, their refusals, and one line with the right exit code."""
+"""Tasks from the command line: errors in one line with the right exit code."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""fab's own options: --dry, -h and --help, and the exit code of what it does not know."""
+"""fab's own options: --dry, -h, --help, and the exit code of unknown ones."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ def commands() -> Iterator[Commands]:
 
 
 def forked(commands: Commands, *words: str) -> Done:
-    """fab, in a process that has loaded it already."""
+    """Run fab in a process that has imported it."""
     return commands.run(Try(words=words, tree="/nowhere"))
 
 

@@ -1,4 +1,4 @@
-"""Runs beside each other, as a person types it: what is printed, and how it ends."""
+"""Comparison of runs from the command line: output and exit codes."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ commands: Any = tasks.compare
 
 @pytest.fixture(autouse=True)
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of runs: slow takes 5 % longer than fast, gone has lost a point, other a setting."""
+    """Return a folder of runs: fast, slow (5 % longer), gone (a point lost), other."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(tasks.report, "RUNS", tmp_path)
     monkeypatch.setattr(tasks.report, "BASELINES", tmp_path / "baselines")

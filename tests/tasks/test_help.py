@@ -1,4 +1,4 @@
-"""The help of every task and program: METAVARs, defaults, groups, one line per summary."""
+"""Help of every task and program: METAVARs, defaults, groups, summaries."""
 
 import argparse
 import inspect
@@ -214,7 +214,7 @@ def _help_texts(parser: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def _place(action: argparse.Action) -> str:
-    """An argument as `_help_texts` names it: its first long option, or its placeholder."""
+    """Return an argument's name: its first long option, or its placeholder."""
     long = [one for one in action.option_strings if one.startswith("--")]
     return long[0] if long else str(action.metavar)
 

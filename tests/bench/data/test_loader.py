@@ -1,4 +1,4 @@
-"""Input of a worker: every image once per epoch, with the values of MXNet's iterator."""
+"""Input of a worker: every image once per epoch, as MXNet's iterator reads it."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each fault has its host, role and rank, fails only its point and leaves no process."""
+"""Each fault names host, role and rank, and fails only its point."""
 
 import os
 import signal

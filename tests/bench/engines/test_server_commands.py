@@ -80,7 +80,7 @@ def attacked(folder: Path, attack: Callable[[], object], **fields: Any) -> Recor
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """Return the record of a job whose server receives what it must reject."""
+    """Record of a job whose server receives commands that it must reject."""
 
     record: Record
     secret: str
@@ -189,7 +189,7 @@ def can(do: Callable[[], object]) -> bool:
 
 
 def held(role: str) -> int:
-    """Suspend the process of this role as soon as it exists."""
+    """Suspend the process of this role as soon as it exists; return its pid."""
     assert until(lambda: can(lambda: pid_of(role)), 60)
     os.kill(pid_of(role), signal.SIGSTOP)
     return pid_of(role)

@@ -276,7 +276,7 @@ def test_alexnets_simple_operators_on_cpu_give_upstreams_loss() -> None:
     found = Counter(node["op"] for node in nodes_of(symbol_of(net)))
     del found["null"]
     assert "LRN" not in found
-    assert sum(found.values()) == 59  # docs/reference/train-imagenet-differences.md says so
+    assert sum(found.values()) == 59  # as docs/reference/train-imagenet-differences.md states
     assert sum(UPSTREAM["alexnet"].operators) + 2 == 24  # with what flattens, and SoftmaxOutput
     assert loss_of(net, 72) == pytest.approx(5.1046671, rel=1e-6)
 

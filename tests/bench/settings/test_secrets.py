@@ -1,4 +1,4 @@
-"""Values of secret variables, or of variables passed by name, are written nowhere."""
+"""Values of secret variables, or of those passed by name, are written nowhere."""
 
 import dataclasses
 import json

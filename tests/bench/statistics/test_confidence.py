@@ -1,4 +1,4 @@
-"""95 % CIs contain the true value in 93 to 97 % of measurements under the stopping rule."""
+"""95 % CIs under the stopping rule cover the true value in 93 to 97 % of cases."""
 
 import dataclasses
 import itertools
@@ -24,10 +24,11 @@ RATE = 8.0
 def processes(
     draw: np.random.Generator, count: int, noise: tuple[float, float, float]
 ) -> list[list[float]]:
-    """Window seconds of `count` processes, each until they are enough.
+    """Return window seconds of `count` processes, each ended by the stopping rule.
 
-    Their mean over all processes is 1. `noise` is by what part the levels of processes differ, and
-    the correlation and relative spread of the windows, an AR(1). The first window is slow.
+    Their mean over all processes is 1. `noise` has the relative standard deviation between
+    processes, and correlation and relative standard deviation of AR(1) windows. The first window is
+    slow.
     """
     between, rho, cov = noise
     values = draw.standard_normal((count, _MOST_WINDOWS))
@@ -51,7 +52,7 @@ def enough(seconds: Numbers) -> list[float]:
 def measured(
     draw: np.random.Generator, count: int, noise: tuple[float, float, float], repeats: int = 3
 ) -> list[Rate]:
-    """Return the throughputs of `count` measurements of a point with the true value `RATE`."""
+    """Return throughputs of `count` measurements with the true value `RATE`."""
     runs = iter(processes(draw, count * repeats, noise))
     return [rate([_record(one) for one in itertools.islice(runs, repeats)]) for _ in range(count)]
 
@@ -68,7 +69,7 @@ def _record(seconds: list[float]) -> Record:
 
 
 def coverages(rates: list[Rate]) -> tuple[float, float]:
-    """Return the coverage of throughputs and of efficiencies of each one over the next."""
+    """Return the coverage of throughputs and of each one's ratio to the next."""
     held = [found.low <= RATE <= found.high for found in rates]
     over = [ratio(a, b) for a, b in zip(rates, rates[1:] + rates[:1], strict=True)]
     return float(np.mean(held)), float(np.mean([one.low <= 1 <= one.high for one in over]))

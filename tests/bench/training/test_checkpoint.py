@@ -1,4 +1,4 @@
-"""Checkpoints of the trainer and of Module: validated, and trained with a new last layer."""
+"""Checkpoints of the trainer and of Module: validated, and trained further."""
 
 import json
 import shutil
@@ -181,7 +181,7 @@ def test_metrics_have_upstreams_names() -> None:
 
 
 def upstreams_names(prefix: str, to: str, epoch: int) -> list[str]:
-    """Save a checkpoint with renamed arrays in `to`; return the names in order of use."""
+    """Save a checkpoint with renamed arrays; return the names in order of use."""
     symbol, arguments, auxiliary = mx.model.load_checkpoint(prefix, epoch)
     order = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     roles = {"mean": "moving_mean", "var": "moving_var"}
@@ -258,7 +258,7 @@ def test_training_goes_on_from_a_checkpoint_with_upstreams_names(
     for name, parameter in worker.net.collect_params().items():
         array = saved.get(f"arg:{name}", saved.get(f"aux:{name}"))
         np.testing.assert_array_equal(parameter.data().asnumpy(), array.asnumpy())
-    # What is saved next is a checkpoint of the same program: its names, its symbol.
+    # The next checkpoint is of the same program: its names, its symbol.
     train(parse(synthetic(network, tmp_path / "theirs", *words)))
     assert Path(f"{theirs}-symbol.json").read_bytes() == before
     symbol, arguments, auxiliary = mx.model.load_checkpoint(theirs, 2)

@@ -1,4 +1,4 @@
-"""2-bit gradients: rejected by stores that cannot compress, correct with the others."""
+"""2-bit gradients: rejected by stores that cannot compress, correct otherwise."""
 
 import math
 import subprocess
@@ -18,7 +18,7 @@ from tests.support.programs.jobs import measured
 from tests.support.repeats import slow
 
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --gc-type 2bit"
-# Each push adds 0.3 to what was left; the store, that has no optimiser, keeps what arrives.
+# Each push adds 0.3 to what was left; the store has no optimizer and keeps what arrives.
 RESIDUALS = """
 from bench.training.kvstore import compress
 from bench.training.mxnet_shim import mx

@@ -1,4 +1,4 @@
-"""A worker's output while it trains: throughput per interval, accuracy per epoch."""
+"""A worker's output during training: throughput, and accuracy per epoch."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every option of upstream's train_imagenet.py: accepted, or rejected in one line."""
+"""Every option of upstream's train_imagenet.py: accepted, or rejected in a line."""
 
 import pytest
 

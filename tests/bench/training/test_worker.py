@@ -15,7 +15,7 @@ OPTIONS = parse(WORDS.split())
 
 
 def trained(options: Options, *, optimizer: str = "") -> list[Any]:
-    """Return weights after three steps of a worker, with MXNet's optimizer if one is named."""
+    """Return weights after three steps, with MXNet's optimizer if one is named."""
     from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
     from bench.training.worker import build_worker, step  # noqa: PLC0415

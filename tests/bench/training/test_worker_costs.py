@@ -1,4 +1,4 @@
-"""`--costs upstream`: each step has the costs that upstream's throughput contains."""
+"""`--costs upstream`: steps have the costs that upstream's throughput contains."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""Packing lists into shards: content, skipped images, and errors that stop it."""
+"""Packing lists into shards: content, skipped images, fatal errors."""
 
 import json
 import os

@@ -138,7 +138,7 @@ def test_validation_images_go_to_their_classes(tmp_path: Path) -> None:
         assert file.read_text() == f"image {number}"
     before = snapshot(root)
     lines(VAL_TREE.planned(given))
-    # One that was interrupted: an image is still where it was.
+    # An interrupted run: an image has not moved yet.
     file.rename(root / file.name)
     lines(VAL_TREE.planned(given))
     assert snapshot(root) == before

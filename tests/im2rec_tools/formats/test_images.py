@@ -117,7 +117,7 @@ def test_an_orientation_is_found_behind_fill_bytes_and_other_segments() -> None:
     exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
     segment = b"\xff\xff\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif
     plain = jpeg(80, 120)
-    first = 4 + int.from_bytes(plain[4:6], "big")  # behind what tells that it is JFIF
+    first = 4 + int.from_bytes(plain[4:6], "big")  # behind the JFIF marker
     encoded = encode(plain[:first] + segment + plain[first:], Recipe(short_edge=0))
     assert check(encoded) == (120, 80)
 

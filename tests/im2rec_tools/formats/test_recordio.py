@@ -60,7 +60,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path, indexed: bool, cut: int)
     path = three(tmp_path)
     if not indexed:
         path.with_suffix(".idx").unlink()
-        # Between two records nothing but the index can tell.
+        # Only the index shows a cut between two records.
         cut = cut + 1 if cut == 40 else cut
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(DataError, match=r"x\.(rec|idx): .*(truncated|damaged|belong)"):

@@ -1,4 +1,4 @@
-"""TFRecord files: framing, checksums, the fields of ImageNet's Examples, both ways."""
+"""TFRecord files: framing, checksums and fields of ImageNet, in both directions."""
 
 import struct
 from pathlib import Path

@@ -48,7 +48,7 @@ def test_a_packing_process_that_dies_ends_the_run_with_its_file(tmp_path: Path) 
 
 
 def encoders() -> list[int]:
-    """Return the pids of packing processes: children of this process's fork server."""
+    """Return the pids of packing processes, children of this process's fork server."""
     server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     children = Path(f"/proc/{server}/task/{server}/children")
     return [int(pid) for pid in children.read_text().split()] if server else []

@@ -1,4 +1,4 @@
-"""Damaged images, shards, tars and manifests: every reader rejects them in one line."""
+"""Damaged images, shards, tars and manifests: every reader rejects them in a line."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""An agent dies or is suspended: its host is lost, and the next job gets a new agent."""
+"""An agent dies or is suspended: its host is lost, the next job has a new agent."""
 
 import os
 import signal

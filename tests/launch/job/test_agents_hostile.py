@@ -138,7 +138,7 @@ def test_absurd_figures_of_a_worker_fail_its_point_and_the_next_one_runs(
 
 
 class Flooding:
-    """Yield a line without end, as fast as it is read, once a process has started."""
+    """A line without end, sent as fast as it is read, once a process has started."""
 
     def __init__(self, text: bytes) -> None:
         self.text, self.read, self.closed = text, 0, False
@@ -315,7 +315,7 @@ def test_an_ssh_server_that_ignores_flow_control_is_cut_off() -> None:
 @pytest.mark.parametrize("wanted", [None, 80, -1])
 @pytest.mark.parametrize("address", ["\ud800", "a" * 70 + ".b", "a\0"])
 def test_an_address_that_is_none_has_no_port(address: str, wanted: int | None) -> None:
-    """An agent that has been asked for one has processes to keep."""
+    """Such a request must not end an agent, which has processes to keep."""
     with pytest.raises(LaunchError):
         free_port(address, wanted)
 

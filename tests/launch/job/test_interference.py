@@ -1,4 +1,4 @@
-"""Interference with a measurement is reported in words, by host."""
+"""Interference with a measurement is reported by host."""
 
 import subprocess
 import sys

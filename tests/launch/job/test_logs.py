@@ -1,4 +1,4 @@
-"""Logs stay within their budget, are compressed after the job, and hosts.logs finds them."""
+"""Logs are within their budget, compressed after the job, found by hosts.logs."""
 
 import gzip
 import random

@@ -1,4 +1,4 @@
-"""The end of a job and the processes that its verdict names, on the test's own clock."""
+"""The end of a job and the processes that its verdict names, on a test's clock."""
 
 import pytest
 
@@ -116,7 +116,7 @@ def test_a_long_validation_that_goes_on_is_no_silence() -> None:
 
 
 def test_a_job_whose_scheduler_has_ended_names_the_workers_that_are_not_done() -> None:
-    """Such as late messages of a host that floods its line: not the scheduler's."""
+    """Such as workers of a host that floods its line, so that its reports are late."""
     monitor = met(watching(), 1.0)
     say(monitor, WORKERS[0], "done", 2.0)
     monitor.take_exit("scheduler-0", 0, None, 2.0)
@@ -149,7 +149,7 @@ def test_an_agent_that_is_silent_at_the_end_is_lost_and_no_scheduler_is_blamed()
     say(monitor, "worker-0", "done", 3.0)
     monitor.take_sign_of_life(
         "host02", 3.0
-    )  # it is held before it can tell that its worker is done
+    )  # it is suspended before it can report that its worker is done
     for name in ("scheduler-0", "server-0"):
         monitor.take_exit(name, 0, None, 3.5)
     for tenth in range(35, 91):
@@ -168,7 +168,7 @@ def test_an_agent_that_speaks_again_at_the_end_has_time_to_tell_that_its_worker_
     monitor.take_sign_of_life("host02", 3.0)
     monitor.take_exit("scheduler-0", 0, None, 3.2)
     monitor.take_sign_of_life("host01", 8.5)
-    monitor.take_sign_of_life("host02", 8.6)  # its heartbeat comes before what its worker said
+    monitor.take_sign_of_life("host02", 8.6)  # its heartbeat comes before its worker's message
     assert monitor.ended(8.6) is None
     say(monitor, "worker-1", "done", 8.7)
     for name in (*WORKERS, "server-0", "server-1"):

@@ -1,4 +1,4 @@
-"""Agents report the use of CPU and GPU; a device that idles while others work is named."""
+"""Use of CPU and GPU by processes; devices that idle while others work."""
 
 import os
 import sys
@@ -61,7 +61,7 @@ def test_use_is_a_share_of_the_cores_between_two_beats() -> None:
 
 
 def three(**fields: Any) -> JobMonitor:
-    """Return a job of three workers on a host each, with a rendezvous after two seconds."""
+    """Return a job of three workers on a host each, rendezvous after two seconds."""
     what = trial(devices=3, devices_per_host=1, **fields)
     monitor = JobMonitor(plan(what, pretend(3, 1), 1), Deadlines(), 0.0)
     for rank in range(3):

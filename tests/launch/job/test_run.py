@@ -1,4 +1,4 @@
-"""A job under the real agent with the simulated engine: results, files, no remains."""
+"""A job under the real agent with the simulated engine: results and files."""
 
 from pathlib import Path
 

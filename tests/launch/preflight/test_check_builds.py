@@ -1,4 +1,4 @@
-"""Another Python with another MXNet as a setting: checked, used everywhere, reported."""
+"""Another Python with another MXNet as a setting: checked, used and reported."""
 
 import hashlib
 import json

@@ -155,7 +155,7 @@ def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_probe_loads_no_more_than_it_needs() -> None:
-    """Starting Python takes most of the time of a host's check."""
+    """The start of a probe takes most of the time of a host's check."""
     program = sources("probe").replace(b"m.main()", b"print(*sys.modules)")
     done = subprocess.run(
         [sys.executable, *FLAGS, "-c", LOADER], input=program, capture_output=True, check=True

@@ -1,4 +1,4 @@
-"""The agent starts, watches and ends real processes, whatever happens to its controller."""
+"""The agent starts, watches and ends real processes, whatever its controller does."""
 
 import json
 import os
@@ -105,7 +105,7 @@ time.sleep(600)
 
 
 def escaped(talk: Talk) -> list[int]:
-    """Return the pids of a process that ignores TERM and of its grandchild in another session."""
+    """Return the pids of a process that ignores TERM and of its detached grandchild."""
     talk.start("w", ESCAPING)
     pids: list[int] = []
     while len(pids) < 2:
@@ -143,7 +143,7 @@ def test_a_killed_agent_takes_its_processes_with_it() -> None:
 
 
 def test_a_silent_master_is_not_waited_for() -> None:
-    """A suspended controller, or one behind a cut link, keeps the channel open and silent."""
+    """A suspended controller, or one behind a cut link, keeps the channel open."""
     impatient = sources("agent").replace(b"R_SILENCE_SECONDS = 5.0", b"R_SILENCE_SECONDS = 1.0")
     start = {
         "do": "start",

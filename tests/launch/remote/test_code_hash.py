@@ -1,4 +1,4 @@
-"""The hash over the code that affects a result, and the modules that a program imports."""
+"""Hash over the code that affects results, and the modules of a program."""
 
 import ast
 import os

@@ -42,7 +42,7 @@ def test_a_host_tells_its_libraries_and_their_builds() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a checkout whose Python counts its starts, with an MXNet that lists its features."""
+    """Make a checkout whose Python counts its starts, with an MXNet of known features."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("bin/python", "site/mxnet/__init__.py", "site/mxnet/libmxnet.so"):
         path = tmp_path / "tree" / name
@@ -62,7 +62,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def starts(tree: Path) -> int:
-    """Return how often its Python was started for facts; each time it must be usable."""
+    """Return how often its Python was started for facts; it must be usable each time."""
     assert checkout_facts([str(tree)], "bin/python")["python_problem"] == ""
     return len((tree.parent / "starts").read_text().splitlines())
 

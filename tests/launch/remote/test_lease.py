@@ -1,4 +1,4 @@
-"""One controller at a time has a host, for each user; no other user can interfere."""
+"""One controller per host and user; no other user can interfere."""
 
 import contextlib
 import ctypes
@@ -71,7 +71,7 @@ def _hold(uid: int, words: list[bytes], text: bytes, ready: Any, listen: int) ->
 
 @contextmanager
 def holding(*words: bytes, uid: int = NOBODY, text: bytes = b"", listen: int = 5) -> Iterator[int]:
-    """Start a program of another user that holds sockets of these names; yield its pid."""
+    """Start another user's program with sockets of these names; yield its pid."""
     context = multiprocessing.get_context("fork")
     ready = context.Event()
     child = context.Process(target=_hold, args=(uid, list(words), text, ready, listen))
@@ -175,7 +175,7 @@ def _crowd(uid: int, name: bytes, inherited: lease.Lease, ready: Any) -> None:
 
 @two_users
 def test_a_lease_that_another_user_crowds_is_still_held() -> None:
-    """With too many connections for others to ask, the kernel still knows the owner."""
+    """Even if others cannot connect, the kernel knows the owner."""
     taken = have()
     (name,) = lease.sockets()
     context = multiprocessing.get_context("fork")

@@ -1,4 +1,4 @@
-"""A push writes only below its folder, and into no folder that another user can change."""
+"""A push writes only below its folder, and into none that others can change."""
 
 import grp
 import json
@@ -237,7 +237,7 @@ def test_a_folder_that_a_list_of_access_lets_others_write_is_refused(
 def test_a_link_of_another_user_on_the_way_to_a_folder_is_refused(
     tmp_path: Path, name: str, leads: str
 ) -> None:
-    """The link can lead elsewhere a moment later, such as to programs of its owner."""
+    """The link can lead elsewhere a moment later, such as to its owner's programs."""
     above = place(tmp_path / "above", 0o1777)
     place(tmp_path / "own", 0o755)
     (above / "again").symlink_to("../own")

@@ -13,7 +13,7 @@ from launch.remote.telemetry import Gpus, Power, Rapl, used, watts, zones
 from tests.support.hosts.host_reports import smi
 from tests.support.programs.jobs import measured, trial
 
-# As two processors with memory tell it; psys holds all, core is a part of its package.
+# Two processors with memory; psys contains all, core is a part of its package.
 NAMES = {
     "intel-rapl:0": "package-0",
     "intel-rapl:0:0": "core",

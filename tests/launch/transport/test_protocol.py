@@ -70,7 +70,7 @@ SAID: list[dict[str, Any]] = [
 
 
 def asked(*names: str) -> AgentMessages:
-    """Return the valid messages of an agent that got every request, for these processes."""
+    """Return the valid messages of an agent that got every request."""
     messages = AgentMessages(0.0)
     for name in names or ("worker-0",):
         messages.asked({"do": "start", "id": name})

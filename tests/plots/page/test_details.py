@@ -1,4 +1,4 @@
-"""Point details of the page: samples of large runs, host names, the rerun command."""
+"""Point details of the page: samples of large runs, hosts, the rerun command."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""bench.ab finds real differences, rarely others, and states its power beforehand."""
+"""bench.ab finds real differences, rarely others, and has a known power."""
 
 import csv
 import math
@@ -45,7 +45,7 @@ devices = 2
 
 
 def rate(seed: str, faster: float = 0.0) -> float:
-    """Return ten windows after one of warm-up, as the simulated engine has them."""
+    """Return the throughput of ten simulated windows after one of warm-up."""
     return (1 + faster) / fmean(factors(QUIET, seed, 11)[1:])
 
 

@@ -188,7 +188,7 @@ def test_a_published_table_differs_from_another_in_one_point() -> None:
 
 
 def golden() -> Comparison:
-    """Return one point per verdict, one with a single figure, and a changed machine."""
+    """Return one point per verdict, one with a single figure, a changed machine."""
     facts = {"processor": "P1", "cores": 2, "commit": "abc1234", "date": "2026-01-01T00:00:00"}
     a = run(
         "before",

@@ -1,4 +1,4 @@
-"""Verdicts on many points are rarely false, and state their detectable effect."""
+"""Verdicts on many points are rarely false and have a detectable effect."""
 
 import math
 from dataclasses import replace
@@ -28,7 +28,7 @@ from tests.support.runs.records import record
 REPEATS = (2, 3, 5)
 NORMAL = NOISES["normal 1.5 %"]
 SAME = np.ones(POINTS)
-# By 10 % slower in 3 of 27 points, and in all.
+# 10 % slower in 3 of 27 points, and in every point.
 SOME, ALL = np.where(np.arange(POINTS) % 9, 1.0, 1 / 0.9), np.full(POINTS, 1 / 0.9)
 # In `make test`, and in `make test-slow`, which is to have no more than 6 %.
 FEW, MANY = 75, 2000
@@ -37,7 +37,7 @@ of_each_noise = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.key
 
 
 def alarms(noise: Noise, repeats: tuple[int, int], count: int) -> float:
-    """Return the share of comparisons with a verdict on any of 27 unchanged points."""
+    """Return the share of comparisons with a verdict on any unchanged point of 27."""
     found = comparisons(np.random.default_rng(1), noise, repeats, SAME, count)
     return float(np.mean([any(one) for one in found]))
 

@@ -1,4 +1,4 @@
-"""Differences between runs are listed; those that affect throughput prevent a comparison."""
+"""Differences between runs; those that affect throughput prevent a comparison."""
 
 import dataclasses
 from typing import Any

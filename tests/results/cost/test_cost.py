@@ -1,4 +1,4 @@
-"""Images per joule and per USD are on the row of their point, or a reason is given."""
+"""Images per joule and per USD on the row of their point, or the reason for none."""
 
 import csv
 import dataclasses

@@ -1,4 +1,4 @@
-"""The basis of every export: the task, its errors, and the fields of a point."""
+"""The basis of every export: task, errors and fields of a point."""
 
 import dataclasses
 import math

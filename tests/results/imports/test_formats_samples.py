@@ -1,4 +1,4 @@
-"""Logs of many tools and versions: stated values are read, others are requested."""
+"""Logs of many tools: stated values are read, missing ones are requested."""
 
 from pathlib import Path
 from typing import Any

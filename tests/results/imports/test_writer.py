@@ -1,4 +1,4 @@
-"""Imports from the command line: files, options, errors, and the run that they write."""
+"""Imports from the command line: files, options, errors and the resulting run."""
 
 import gzip
 import re

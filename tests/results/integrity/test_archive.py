@@ -1,4 +1,4 @@
-"""A run is packed, moved and unpacked whole; no archive writes elsewhere or fills a disk."""
+"""A run is packed, moved and unpacked whole; archives cannot write elsewhere."""
 
 import shutil
 import stat

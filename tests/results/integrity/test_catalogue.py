@@ -1,4 +1,4 @@
-"""Runs of a folder are listed quickly, whatever their state, and removed with care."""
+"""Runs of a folder are listed quickly in any state, and removed with care."""
 
 import dataclasses
 import json

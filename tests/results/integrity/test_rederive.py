@@ -1,4 +1,4 @@
-"""A run and its report are checked against a digest and against the raw events."""
+"""A run and its report are checked against a digest and the raw events."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run with two points and two repeats: one failed, one failed once."""
+    """Return a run with its report: two points with two repeats and a failed point."""
     folder = tmp_path_factory.mktemp("run")
     one = trial(devices=1, devices_per_host=1, kvstore="local")
     measured(folder, one, trial(), trial("worker-1:exit@2", network="alexnet"), repeats=2)

@@ -1,4 +1,4 @@
-"""The panels of the page: whole numbers on the axes, ranges around the points, marks explained."""
+"""Panels of the page: whole numbers on axes, ranges around points, legend."""
 
 import dataclasses
 import math
@@ -37,19 +37,19 @@ def ends(tab: Page, panel: str) -> list[float]:
 
 @pytest.fixture(scope="module")
 def high(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A page of points at high rates; who changes its axes changes them back."""
+    """Return a page of points with high throughput; tests restore its axes."""
     report = made(tmp_path_factory.mktemp("high"), *points(HIGH))
     with visit(browser, report / "index.html") as tab:
         yield tab
 
 
 def switch(tab: Page) -> None:
-    """Changes the axes from logarithmic to linear or back."""
+    """Change the axes from logarithmic to linear or back."""
     tab.get_by_role("button", name="Logarithmic").click()
 
 
 def has_whole_numbers_in_order(tab: Page) -> bool:
-    """Whether logarithmic axes have several whole numbers, in order and within their ends."""
+    """Return whether logarithmic axes have several whole numbers, in order."""
     for panel in ("rate", "speedup"):
         shown, (low, high) = labels(tab, panel), ends(tab, panel)
         assert len(shown) >= 3

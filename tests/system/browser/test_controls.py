@@ -1,4 +1,4 @@
-"""The figures and the table in Chromium, from disk and offline: every control does its work."""
+"""Figures and table in Chromium, from disk and offline: every control works."""
 
 import dataclasses
 import re

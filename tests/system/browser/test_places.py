@@ -1,4 +1,4 @@
-"""The page in Chromium where it is read: points closely, dark, a phone, paper, hostile hosts."""
+"""The page in Chromium: point details, dark mode, phone, paper, hostile hosts."""
 
 import dataclasses
 import json
@@ -103,7 +103,7 @@ def test_a_phone_scrolls_no_page_sideways(browser: Browser, report: Path) -> Non
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page whose table has all columns, with about the longest texts there are."""
+    """Return a page whose table has all columns, with the longest texts."""
     found = []
     for devices in (1, 16, 256):
         fields: dict[str, Any] = {"devices": devices, "devices_per_host": 16, "device": "gpu"}

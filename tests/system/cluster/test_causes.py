@@ -1,4 +1,4 @@
-"""What keeps a probe from its work: each is told at once, with its true cause."""
+"""Causes that keep a probe from its work: each is reported at once."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ NOW = 12.0
 
 @contextmanager
 def start_up(cluster: Cluster, text: str, *more: str) -> Iterator[None]:
-    """The first host while its user's ~/.bashrc is this; `more` commands have been run there."""
+    """Give the first host's user this ~/.bashrc; `more` commands run there."""
     first = cluster.nodes[0].name
     put = ["sh", "-c", 'printf "%s\\n" "$0" > ~/.bashrc', text]
     assert inside(cluster, first, put).returncode == 0
@@ -30,7 +30,7 @@ def start_up(cluster: Cluster, text: str, *more: str) -> Iterator[None]:
         yield
     finally:
         inside(cluster, first, ["sh", "-c", "rm -rf ~/.bashrc ~/evil"])
-        for line in processes(cluster, first):  # a shell that its start-up file holds is not ours
+        for line in processes(cluster, first):  # a shell held by its start-up file is not the job's
             inside(cluster, first, ["kill", "-9", line.partition(" ")[0]])
 
 

@@ -1,4 +1,4 @@
-"""Hosts that are not fit: each is told before anything starts, with what to do."""
+"""Unfit hosts: each is reported with its fix before anything starts."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""The master of a cluster: however it ends nothing of it is left, and there is one at a time."""
+"""The controller of a cluster: only one at a time, and it leaves no process."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ devices = [4]
 
 @contextmanager
 def sweeping(practice: Cluster, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A master whose job runs on all four hosts."""
+    """Start a controller whose job runs on all four hosts."""
     path = folder / "endless.toml"
     path.write_text(ENDLESS)
     command = fab(practice, "bench.sweep", str(path), "--run", str(folder / "run"))
@@ -57,7 +57,7 @@ def sweeping(practice: Cluster, folder: Path) -> Iterator[subprocess.Popen[str]]
 
 
 def fallback(practice: Cluster) -> None:
-    """What a test that failed may have cut."""
+    """Restore links that a failed test may have cut."""
     subprocess.run(["ip", "link", "set", practice.link, "up"], check=True)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong on a cluster: each is told in time, with who and why, and cleaned up."""
+"""Faults on a cluster: each is reported in time with its host and cause."""
 
 import re
 import time
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 def over_hosts(*faults: str) -> Trial:
-    """Four hosts of a worker and a server each; long enough to be disturbed."""
+    """Return a long job of four hosts with a worker and a server each."""
     return trial(*faults, devices=4, devices_per_host=1, windows=12, fake_seconds=[0.4])
 
 

@@ -1,4 +1,4 @@
-"""launch.launch on practice hosts, over SSH: what arrives where, and that nothing is left."""
+"""launch.launch on a local test cluster: variables, and no remaining processes."""
 
 import json
 import signal
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.cluster
 def launching(
     practice: Cluster, *words: str, folder: Path = ROOT
 ) -> AbstractContextManager[subprocess.Popen[str]]:
-    """The launcher with these hosts, while it runs."""
+    """Run the launcher with these hosts."""
     hosts = ["-H", str(practice.hostfile), "--ssh-config", str(practice.ssh_config)]
     return launching_with(*hosts, *words, folder=folder)
 
 
 def launched(practice: Cluster, *words: str, folder: Path = ROOT) -> tuple[int, list[str], str]:
-    """How it ends and what it says; nothing is left on any host then."""
+    """Return its exit code and output; no process may remain on any host."""
     with launching(practice, *words, folder=folder) as launcher:
         found = ended(launcher, 90)
     assert until(lambda: sleepers(practice) == 0, 1)
@@ -39,7 +39,7 @@ def launched(practice: Cluster, *words: str, folder: Path = ROOT) -> tuple[int, 
 
 
 def sleepers(practice: Cluster) -> int:
-    """How many processes of the tests' jobs are on the hosts."""
+    """Count the processes of the tests' jobs on the hosts."""
     counts = [
         inside(practice, node.name, ["pgrep", "-c", "-u", USER, "sleep|python"])
         for node in practice.nodes

@@ -1,4 +1,4 @@
-"""Many hosts, most of them dead: those that live do not wait for them, nor does a person."""
+"""Many hosts, most of them dead: neither live hosts nor the user wait for them."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ FAB = str(ROOT / ".venv" / "bin" / "fab")
 
 
 def test_hosts_that_live_do_not_wait_for_those_that_are_dead(practice: Cluster) -> None:
-    looked_at(practice)  # what importing MXNet tells is known then
+    looked_at(practice)  # caches the facts of MXNet's import
     reports: list[tuple[float, HostReport]] = []
     began = time.monotonic()
     hosts = [*dead(practice, 120), *listed(practice)]
@@ -100,5 +100,5 @@ print(sum("open file" in problem for one in found for problem in one.problems))
     said = done.stdout.split()
     if most == 140:
         assert said == ["True", "0"], done.stderr
-    else:  # too few for four at once: said as what it is
+    else:  # too few for four at once: the error names the limit
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A practice cluster is real: SSH, addresses, links that fail; and nothing of it stays."""
+"""A local test cluster has real SSH, addresses and failing links; nothing remains."""
 
 import json
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 
 def ssh(cluster: Cluster, host: str, *words: str) -> str:
-    """What a command prints on a host, by the openssh client."""
+    """Return a command's output on a host, by the OpenSSH client."""
     done = subprocess.run(
         ["ssh", "-F", cluster.ssh_config, "-o", "BatchMode=yes", host, *words],
         capture_output=True,
@@ -36,7 +36,7 @@ def ssh(cluster: Cluster, host: str, *words: str) -> str:
 
 
 def answers(cluster: Cluster, name: str) -> bool:
-    """Whether a host's sshd takes a connection within a second."""
+    """Return whether a host's sshd accepts a connection within a second."""
     address = next(node.address for node in cluster.nodes if node.name == name)
     try:
         with socket.create_connection((address, 22), timeout=1):
@@ -98,7 +98,7 @@ def test_a_cut_host_is_silent_until_it_is_mended(practice: Cluster) -> None:
 
 
 def megabits_per_second(cluster: Cluster, host: str, size: int = 8_000_000) -> tuple[float, float]:
-    """How fast a host sends to the machine, and the machine to it."""
+    """Return the throughput from a host to the machine and back."""
     with socket.create_server((cluster.address, 0)) as server:
         server.settimeout(10)
         code = (
@@ -156,7 +156,7 @@ def test_a_killed_host_is_gone_and_the_others_stay(tmp_path: Path, able: None) -
 
 
 def within(namespaces: set[str]) -> list[int]:
-    """Pids of the processes that are in one of these pid namespaces."""
+    """Return the pids of the processes in one of these pid namespaces."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -173,7 +173,7 @@ UP += "up(pathlib.Path(sys.argv[1]), hosts=2); print(flush=True); time.sleep(60)
 
 @pytest.fixture
 def owner(tmp_path: Path, able: None) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that has started a cluster in the folder 'c'."""
+    """Start a process that has a cluster in the folder 'c'."""
     with subprocess.Popen(
         [sys.executable, "-c", UP, str(tmp_path / "c")], cwd=ROOT, stdout=subprocess.PIPE
     ) as process:

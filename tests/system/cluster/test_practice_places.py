@@ -1,4 +1,4 @@
-"""A practice cluster, wherever the checkout and its interpreter are; and as a person has it."""
+"""A local test cluster in unusual places: checkout, interpreter, session."""
 
 import shutil
 import subprocess
@@ -26,7 +26,7 @@ except LaunchError as error:
 
 
 def fab(*words: str) -> subprocess.CompletedProcess[str]:
-    """Fab in a session of its own, which nobody's death ends."""
+    """Run fab in a session of its own, which ends with no other process."""
     return subprocess.run(
         [FAB, *words],
         cwd=ROOT,
@@ -39,14 +39,14 @@ def fab(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def copy_checkout(to: Path) -> None:
-    """What of the checkout it takes to start a cluster."""
+    """Copy the part of the checkout that starts a cluster."""
     for name in ("bench", "im2rec_tools", "launch"):
         shutil.copytree(ROOT / name, to / name)
     (to / "fabfile.py").touch()
 
 
 def said(*argv: str | Path) -> str:
-    """What a program prints that has to succeed."""
+    """Return the output of a program that must succeed."""
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Files to hosts over SSH: a practice cluster, its links cut and narrow."""
+"""Files to hosts over SSH: a local test cluster, with cut and slow links."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def output(cluster: Cluster, name: str, command: str) -> str:
 
 
 def fab(*words: object) -> tuple[int, list[str], str]:
-    """Exit code, lines and what stands on stderr of a task."""
+    """Return exit code, lines and stderr of a task."""
     done = subprocess.run(
         [Path(sys.executable).parent / "fab", *map(str, words)],
         cwd=ROOT,

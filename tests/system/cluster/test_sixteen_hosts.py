@@ -1,4 +1,4 @@
-"""Sixteen practice hosts: looked at quickly, used whole, and left clean however the master ends."""
+"""Sixteen hosts: checked quickly, used completely, left clean in every case."""
 
 import os
 import random
@@ -37,7 +37,7 @@ def test_sixteen_hosts_are_looked_at_and_used(sixteen: Cluster, tmp_path: Path) 
 
 
 def left(cluster: Cluster) -> list[str]:
-    """What of ours runs on any host."""
+    """Return mxscale's processes on all hosts."""
     with ThreadPoolExecutor(4) as pool:
         return [
             line

@@ -1,4 +1,4 @@
-"""SSH as people have it set up: gateways, keys that are new, shells that talk."""
+"""Common SSH set-ups: jump hosts, new host keys, shells that print."""
 
 import re
 import time
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 def accepted(cluster: Cluster, name: str) -> int:
-    """Logins that a host's SSH server let in so far."""
+    """Count the logins that a host's SSH server has accepted."""
     return (cluster.folder / f"{name}.log").read_text().count("Accepted publickey")
 
 

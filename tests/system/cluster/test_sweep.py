@@ -1,4 +1,4 @@
-"""Sweeps over practice hosts: training, what a store moves, and where processes go."""
+"""Sweeps over a local test cluster: training, bandwidth, placement of processes."""
 
 import csv
 import json
@@ -83,7 +83,7 @@ def test_a_network_trains_on_one_two_and_four_hosts(practice: Cluster, tmp_path:
 
 
 def roles(record: dict[str, Any], folder: Path) -> dict[str, set[str]]:
-    """The hosts of each role in a record's job, by what its logs say ran where."""
+    """Return the hosts of each role in a record's job, from its logs."""
     path = folder / "run" / "logs" / record["identity"]["key"] / "0" / "hosts.json"
     found: dict[str, set[str]] = {}
     for process, host in json.loads(path.read_text()).items():

@@ -1,4 +1,4 @@
-"""Reference pages have every file, exit code, variable, fault and format of the program."""
+"""Reference pages list every file, exit code, variable, fault and format."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""docs/how-to/train-on-your-data.md: its commands train two networks from scratch as it states."""
+"""docs/how-to/train-on-your-data.md: its commands train two networks as stated."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""Each row of docs/reference/im2rec-differences.md, held by a test of its own."""
+"""Each row of docs/reference/im2rec-differences.md has a test."""
 
 import json
 import os
@@ -55,7 +55,7 @@ Upstream = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator["subprocess.Popen[str]"]:
-    """The process whose children upstream's programs are."""
+    """Start the parent process of upstream's programs."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAMS],
         cwd=ROOT,
@@ -70,7 +70,7 @@ def programs() -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.fixture
 def upstream(programs: "subprocess.Popen[str]", tmp_path: Path) -> Upstream:
-    """Runs upstream's program: what it prints."""
+    """Run upstream's program; return its output."""
 
     def run(*words: str) -> str:
         output = tmp_path / "output"
@@ -92,7 +92,7 @@ def images(rec: Path) -> list[bytes]:
 
 
 def listed(folder: Path, *more: str, name: str = "x") -> str:
-    """The prefix of a list of folder/t, by ours, with these lines behind it."""
+    """Return the prefix of mxscale's list of folder/t, followed by these lines."""
     prefix = str(folder / name)
     assert ours("--list", "--recursive", prefix, str(folder / "t")) == 0
     with Path(f"{prefix}.lst").open("a", encoding="utf-8") as file:
@@ -125,7 +125,7 @@ def truncated(folder: Path, upstream: Upstream) -> None:
 
 @row("scaling down")
 def scaling(folder: Path, upstream: Upstream) -> None:
-    """A checkerboard of single pixels is grey from afar; linear interpolation alone sees dots."""
+    """A checkerboard of pixels averages to gray; linear interpolation keeps dots."""
     (folder / "t").mkdir()
     board = (np.indices((512, 512)).sum(axis=0) % 3 == 0).astype(np.uint8) * 255
     (folder / "t" / "a.png").write_bytes(encoded(".png", board))

@@ -13,7 +13,7 @@ _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as Markdown renderers make them."""
+    """Return the anchors of a page's headings, as Markdown renderers make them."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     found = set()
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
@@ -23,7 +23,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken(page: Path) -> list[str]:
-    """The links of a page that lead nowhere."""
+    """Return the broken links of a page."""
     text = _CODE.sub("", page.read_text(encoding="utf-8"))
     found = []
     for target in re.findall(r"\]\(([^)\s]+)\)", text):

@@ -1,4 +1,4 @@
-"""The commands of the README and of the first pages run, in a copy of the checkout."""
+"""Commands of the README and of the first pages run in a copy of the checkout."""
 
 import re
 import subprocess
@@ -35,7 +35,7 @@ SMOKE = ".venv/bin/fab smoke"
 
 
 def sweeps(page: str) -> dict[str, str]:
-    """The sweeps that a page has its reader save, by file name."""
+    """Return the sweep files of a page by name."""
     found = re.findall(
         r"[Ss]ave this as `([\w-]+\.toml)`:\n\n```toml\n(.*?)```",
         (ROOT / page).read_text(),
@@ -66,7 +66,7 @@ LESS = {
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy that measures few points, once, and little: how many there are changes no command."""
+    """Copy the checkout with small sweeps; the commands stay the same."""
     place = tmp_path_factory.mktemp("readme") / "checkout"
     copied(place)
     for name, changes in LESS.items():
@@ -80,7 +80,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def done(checkout: Path) -> Done:
-    """How every command ended that needs no other hosts, in the order of the page."""
+    """Return the exit codes of all commands that need no other hosts, in page order."""
     found = {}
     for name, text in [pair for page in PAGES for pair in sweeps(page).items()]:
         # smoke trains; of the other sweeps a simulation is enough
@@ -120,7 +120,7 @@ def test_smoke_trains_with_and_without_servers(done: Done) -> None:
 
 
 def check_study(report: Path, shown: str, points: int, speedups: dict[str, float]) -> None:
-    """Every point was played, and the speed-ups of the largest of each network are published."""
+    """Every point is simulated; the largest speed-ups are the published ones."""
     table = pd.read_csv(report / "results.csv")
     assert len(table) == points
     assert set(table["status"]) == {"ok"}

@@ -1,4 +1,4 @@
-"""Reference pages: generated ones are current, and written ones name everything there is."""
+"""Generated reference pages are current, and the other ones are complete."""
 
 import re
 import subprocess

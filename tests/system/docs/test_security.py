@@ -1,4 +1,4 @@
-"""Each promise of docs/reference/security-promises.md names a test; pages link to the model."""
+"""Each promise of docs/reference/security-promises.md names a test."""
 
 import re
 import subprocess

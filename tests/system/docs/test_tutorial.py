@@ -19,14 +19,14 @@ TEXT = (ROOT / "docs" / "tutorials" / "imagenet.md").read_text()
 
 
 def blocks(heading: str) -> str:
-    """The shell commands under a heading."""
+    """Return the shell commands under a heading."""
     section = re.split(r"^## ", TEXT, flags=re.MULTILINE)
     mine = next(part for part in section if part.startswith(heading))
     return "\n".join(re.findall(r"^```sh\n(.*?)^```", mine, re.MULTILINE | re.DOTALL))
 
 
 def collection(folder: Path) -> Path:
-    """Three classes of 58, 58 and 3 images as fall11_whole.tar has them."""
+    """Make three classes of 58, 58 and 3 images, in the layout of fall11_whole.tar."""
     noise = np.random.default_rng(0)
     for name, count in (("n00004475", 58), ("n00005787", 58), ("n00006024", 3)):
         (folder / name).mkdir(parents=True)

@@ -69,7 +69,7 @@ def mobilenet(_: Path) -> None:
 
 
 def operators(name: str, size: int, *, composed: bool = True) -> list[str]:
-    """Operators of a network as it trains on CPU, or of MXNet's own alone."""
+    """Return operators of a network on CPU, or only MXNet's own."""
     words = f"--network={name} --image-shape=3,{size},{size} --benchmark=1 --windows=1"
     net = build_worker(parse([*words.split(), "--batch-size=1"])).net
     if not composed:
@@ -147,7 +147,7 @@ def grey(_: Path) -> None:
     red = np.zeros((8, 8, 3), np.uint8)
     red[..., 0] = 200
     greens = [augment(red, asked, (8, 8), np.random.default_rng(n))[0, 0, 1] for n in range(100)]
-    # Red weighs 0.299 in grey, blue 0.114: with blue for red it would be 23 at most.
+    # Red weighs 0.299 in gray, blue 0.114: with blue for red it would be 23 at most.
     assert 50 < max(greens) <= 60
 
 
@@ -204,7 +204,7 @@ CHECKS: dict[str, Callable[..., None]] = {
 
 
 def rows() -> list[str]:
-    """The first cells of the table."""
+    """Return the first cells of the table."""
     page = ROOT / "docs" / "reference" / "train-imagenet-differences.md"
     return re.findall(r"^\| (.+?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)[1:]
 

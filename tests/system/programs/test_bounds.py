@@ -1,4 +1,4 @@
-"""Upper bounds: figures of sweeps and logs that nothing has so many of, and hostile lines."""
+"""Upper bounds: huge figures in sweeps and logs, and hostile lines."""
 
 import time
 from pathlib import Path
@@ -125,7 +125,7 @@ LONGEST = 1 << 14
 
 
 def seconds(texts: list[str]) -> float:
-    """Processor time of every format over these lines."""
+    """Return the CPU time of every format over these lines."""
     found = [line(number, text) for number, text in enumerate(texts, 1)]
     started = time.process_time()
     for format_ in FORMATS.values():

@@ -1,4 +1,4 @@
-"""Every command as a person types it: fab data.NAME, python -m im2rec_tools NAME."""
+"""Every data command by both names: fab data.NAME, python -m im2rec_tools NAME."""
 
 import shutil
 import subprocess
@@ -32,7 +32,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 def called(capfd: Captured, *args: str) -> tuple[int, str, str]:
-    """How python -m im2rec_tools ends and what it says, without a process of its own."""
+    """Return exit code and output of python -m im2rec_tools, run in this process."""
     capfd.readouterr()
     try:
         code = main(args)
@@ -43,7 +43,7 @@ def called(capfd: Captured, *args: str) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def fab() -> Iterator[Fab]:
-    """fab data.NAME, in a process that has loaded it already."""
+    """Run fab data.NAME in a process that has imported it."""
     with kills.commands() as commands, tempfile.TemporaryDirectory(prefix="k") as folder:
         Path(folder, "tmp").mkdir()
         yield lambda name, *args: commands.run(Try(words=(f"data.{name}", *args), tree=folder))
@@ -51,7 +51,7 @@ def fab() -> Iterator[Fab]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Something for each command to do."""
+    """Prepare an input for each command."""
     folder = tmp_path_factory.mktemp("prepared")
     tar_of_tars(folder / "a.tar", tree(folder / "t", {"cat": 6, "dog": 3}))
     made(tree(folder / "u", {"cat": 6, "dog": 5}), wanted(val=1))
@@ -63,7 +63,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(folder: Path) -> dict[str, list[str]]:
-    """What each command is to do in a copy of what is prepared."""
+    """Return each command's words in a copy of the inputs."""
     root, rec = folder / "t", folder / "u_rec" / "train"
     return {
         "untar": [f"{folder}/a.tar", f"{folder}/full"],

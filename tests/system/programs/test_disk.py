@@ -1,4 +1,4 @@
-"""A disk that is full or read-only, a store of another version: one line, and nothing lost."""
+"""A full or read-only disk, a store of another version: one line, no lost results."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a kill, a signal or a full disk leaves behind: nothing that stays in the way."""
+"""Files left by a kill, a signal or a full disk: none obstructs the next command."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""tools/environment.sh: an environment that works is kept, whatever else happens."""
+"""tools/environment.sh keeps a working environment in every case."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 
 
 class Checkout:
-    """A folder with the script, a lock file, and an interpreter that only plays its part."""
+    """A folder with the script, a lock file and an imitated interpreter."""
 
     def __init__(self, root: Path) -> None:
         self.root = root / "checkout"
@@ -27,7 +27,7 @@ class Checkout:
         self.interpreter(self.base)
 
     def interpreter(self, path: Path, found: str = "") -> None:
-        """Answers the script's questions; pip's and venv's calls are written down."""
+        """Write an interpreter that answers the script, and records calls of pip and venv."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
             f"""#!/bin/sh
@@ -155,7 +155,7 @@ def test_what_an_extra_needs_is_added_when_asked_for_and_kept_up_to_date(
 def test_an_environment_on_the_path_is_the_interpreter_that_it_was_made_with(
     tmp_path: Path,
 ) -> None:
-    """A real environment without packages, its lock file empty, asked for through its own bin."""
+    """Ask a real environment without packages through its own bin."""
     checkout = tmp_path / "checkout"
     (checkout / "tools").mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "environment.sh", checkout / "tools")

@@ -1,4 +1,4 @@
-"""What the fuzzer found once stays found, and each parser takes a few changed samples."""
+"""Findings of the fuzzer stay fixed; each parser gets some mutated samples."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""However the master ends, nothing of ours is left, and the sweep goes on from there."""
+"""An interrupted controller leaves no process, and the sweep resumes."""
 
 import os
 import random
@@ -84,7 +84,7 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
 
 
 def disturbed(sweep: Path, run: Path, draw: random.Random, numbers: list[int]) -> None:
-    """A sweep that gets one of these signals at a random moment, after which nothing is left."""
+    """Send a sweep one of these signals at a random time; no process may remain."""
     with subprocess.Popen(
         sweeping(sweep, run), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as master:
@@ -99,14 +99,14 @@ def disturbed(sweep: Path, run: Path, draw: random.Random, numbers: list[int]) -
 
 
 def completed(sweep: Path, run: Path) -> list[Identity]:
-    """What the run holds once the sweep has been started again and left in peace."""
+    """Return the content of the run after the sweep has resumed and ended."""
     again = subprocess.run(sweeping(sweep, run), cwd=ROOT, capture_output=True, check=False)
     assert again.returncode == 0
     return [record.identity for record in read_records(run)]
 
 
 def expected(sweep: Path) -> set[tuple[str, int]]:
-    """What a sweep that nobody disturbs holds in the end: keys of points and repeats."""
+    """Return the keys of points and repeats of an undisturbed sweep."""
     what = load_sweep(str(sweep))
     return {(trial.key, repeat) for trial in what.trials for repeat in range(what.repeats)}
 

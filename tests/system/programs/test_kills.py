@@ -1,4 +1,4 @@
-"""Every writer, killed or out of room before any of its steps, is completed by the same command."""
+"""Writers killed, or out of disk space, at any step are completed when run again."""
 
 import random
 import shutil
@@ -44,13 +44,13 @@ REPEATED = "report.build of a zip"
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """A command that writes below the tree TREE, named so in its words.
+    """A command that writes below the tree TREE, a placeholder in its words.
 
-    prepare  makes what it needs
-    already  what it says, with exit code 2, where an attempt before came to its end
-    quick    how many steps are tried by make test; more of them where that is quick
-    differs  files whose content is of the moment, as patterns
-    complete  what else has to hold of the tree
+    prepare   makes its inputs
+    already   its message, with exit code 2, if an earlier attempt has finished
+    quick     number of steps that `make test` tries; larger for fast commands
+    differs   patterns of files whose content differs between runs
+    complete  further checks of the tree
     """
 
     words: str
@@ -113,7 +113,7 @@ def tar_of(folder: Path) -> None:
 
 
 def is_measured(commands: Commands, folder: Path) -> None:
-    """Each point once, and its events count as evidence."""
+    """Each point has one record, whose events count as evidence."""
     assert [one.status for one in read_records(folder / "run")] == ["ok"]
     names = {path.name for path in folder.glob("run/logs/*/*/*")}
     assert not {f"{name}.gz" for name in names} & names
@@ -196,9 +196,9 @@ def commands() -> Iterator[Commands]:
 
 
 def snapshot(folder: Path, differs: tuple[str, ...]) -> dict[str, bytes]:
-    """Every file with its content, where that is not of the moment, and every folder.
+    """Return every folder, and every file with its content unless that differs.
 
-    Large logs count alike whether they are compressed or not.
+    A large log is the same entry whether it is compressed or not.
     """
     loose = {path for pattern in differs for path in folder.glob(pattern)}
     return {
@@ -212,7 +212,7 @@ def snapshot(folder: Path, differs: tuple[str, ...]) -> dict[str, bytes]:
 
 
 class Trial:
-    """A writer on a tree that is laid out anew for each try."""
+    """A writer on a tree that is made anew for each try."""
 
     def __init__(self, commands: Commands, writer: Writer, folder: Path) -> None:
         self._commands, self._writer = commands, writer
@@ -269,7 +269,7 @@ def tried(commands: Commands, writer: Writer, folder: Path, count: int) -> None:
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """A folder whose path leaves room for the sockets of processes in a temporary folder below."""
+    """Return a folder with a short path, so that socket paths below it are valid."""
     with tempfile.TemporaryDirectory(prefix="k") as folder:
         yield Path(folder)
 

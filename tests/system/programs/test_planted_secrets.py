@@ -1,4 +1,4 @@
-"""Secrets that are planted where people have them are found nowhere in what a sweep leaves."""
+"""Planted secrets occur nowhere in the files of a sweep."""
 
 import gzip
 import json
@@ -61,7 +61,7 @@ ASKED = (
 
 
 class Commands:
-    """The command lines of this machine's processes while something runs."""
+    """Collect the command lines of this machine's processes in the block."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
@@ -100,7 +100,7 @@ def fab(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def forked() -> Iterator[Forked]:
-    """fab in the same environment, in a process that has loaded it already."""
+    """Run fab in the same environment, in a process that has imported it."""
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="k") as folder,
@@ -113,7 +113,7 @@ def forked() -> Iterator[Forked]:
 
 
 def texts(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file below a folder, and what is packed in it."""
+    """Yield every file below a folder, packed ones included."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue

@@ -1,4 +1,4 @@
-"""Training in bfloat16: learns, alike on every rank, and leaves weights in float32."""
+"""Training in bfloat16: it learns, equally on every rank, with float32 weights."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Faults of real training processes: MXNet would wait for ever, the master must not."""
+"""Faults of real training: MXNet would wait forever, the controller does not."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ SHORTER = """
 
 
 def machine(folder: Path, program: str) -> Host:
-    """This machine with that program for its Python."""
+    """Return this machine with that program as its Python."""
     path = folder / "python"
     path.write_text(program)
     path.chmod(0o755)
@@ -67,7 +67,7 @@ def machine(folder: Path, program: str) -> Host:
 
 
 def ended(folder: Path, host: Host, **fields: Any) -> tuple[Record, float]:
-    """The record of a job of two workers, and the seconds from its last window to it."""
+    """Return the record of a job of two workers and the seconds since its last window."""
     trial, last = tiny(kvstore="dist_sync", devices=2, servers_per_host=1, **fields), 0.0
     with running(folder / "run", trial, deadlines=Deadlines(), hosts=(host,)) as updates:
         for update in updates:

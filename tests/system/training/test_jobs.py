@@ -1,4 +1,4 @@
-"""Jobs of the real engine: what they measure, read and learn."""
+"""Jobs of the real engine: measurements, input and training."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The same training as upstream's Module: the losses of ten steps with weight decay."""
+"""Training equals upstream's Module: losses of ten steps with weight decay."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def test_the_first_step_of_resnet_18_has_modules_loss_and_weights() -> None:
     options = parse([*BASE.split(), *words.split()])
     (losses, _), (theirs, _) = ours(options, 2), module(options, 2)
     np.testing.assert_allclose(losses[0], theirs[0], rtol=1e-6)
-    # Normalised by 8 images training is chaotic: rounding grows tenfold in a few steps.
+    # Normalized by 8 images, training is chaotic: rounding grows tenfold in a few steps.
     np.testing.assert_allclose(losses[1], theirs[1], rtol=1e-3)
 
 

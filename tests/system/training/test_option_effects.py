@@ -1,4 +1,4 @@
-"""What each of upstream's options does: every name of support.training.upstream is checked."""
+"""The effect of each of upstream's options in support.training.upstream."""
 
 import re
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def arrays(net: Any) -> int:
 
 
 def moved(one: Worker, steps: int = 1) -> float:
-    """How far the first weights move in so many equal steps."""
+    """Return how far the first weights move in equal steps."""
     (first, *_) = one.trainer._params
     before = first.data().asnumpy()
     batch = [mx.nd.arange(4 * 3 * 32 * 32).reshape((4, 3, 32, 32)) / 12288], [mx.nd.arange(4)]
@@ -48,13 +48,13 @@ def moved(one: Worker, steps: int = 1) -> float:
 
 
 def rates(*words: str) -> list[float]:
-    """The learning rate of each of four epochs of ten steps."""
+    """Return the learning rate of each of four epochs of ten steps."""
     options = parse([*SMALL, *BASE, "--num-examples=1280", "--num-epochs=4", "--lr=1", *words])
     schedule = build_worker(options).trainer.optimizer.lr_scheduler
     return [round(schedule(10 * epoch + 6), 6) for epoch in range(4)]
 
 
-# The effect of options on training and on what is printed and written.
+# The effect of options on training, output and files.
 
 
 def network() -> None:
@@ -212,7 +212,7 @@ SQUARE[48:80, 48:80] = 255
 
 
 def drawn(*words: str, size: int = 64) -> list[Any]:
-    """Forty draws of the image."""
+    """Return forty draws of the image."""
     asked = parse([*BASE, *words]).augmentation
     return [
         augment(SQUARE.copy(), asked, (size, size), np.random.default_rng(n)) for n in range(40)
@@ -220,18 +220,18 @@ def drawn(*words: str, size: int = 64) -> list[Any]:
 
 
 def white(one: Any) -> Any:
-    """Which pixels are of the square."""
+    """Return which pixels are of the square."""
     return one.min(axis=2) > 128
 
 
 def area(*words: str) -> tuple[int, int]:
-    """Fewest and most pixels of the square."""
+    """Return the fewest and most pixels of the square."""
     found = [int(white(one).sum()) for one in drawn(*words)]
     return min(found), max(found)
 
 
 def spans(*words: str) -> Any:
-    """Height and width of the square in each draw."""
+    """Return height and width of the square in each draw."""
     return np.array(
         [[np.ptp(np.nonzero(white(one))[axis]) + 1 for axis in (0, 1)] for one in drawn(*words)]
     )

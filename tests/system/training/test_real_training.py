@@ -1,4 +1,4 @@
-"""The job really trains: as one process would, from checkpoint to checkpoint, with a schedule."""
+"""Jobs train as one process would, across checkpoints and with a schedule."""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ SERVER_PROFILE = ".server-test.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A finished job of several workers, what it left, and where its checkpoint is."""
+    """A finished job of several workers, its files and its checkpoint."""
 
     record: Record
     left: list[str]
@@ -38,7 +38,7 @@ class Job:
 
 
 def distributed(folder: Path, workers: int) -> Job:
-    """A job over servers with a global batch of 9, whose processes write profiles."""
+    """Run a job over servers with a global batch of 9, whose processes write profiles."""
     prefix, suffix = folder / "many", folder / "worker.json"
     words = [f"--model-prefix={prefix}", f"--profile-worker-suffix={suffix}"]
     job: dict[str, Any] = {"kvstore": "dist_sync", "devices": workers, "windows": 19}
@@ -88,7 +88,7 @@ def test_profiles_are_written_by_rank_and_by_server(job: Job) -> None:
 
 
 def check_as_one(job: Job, folder: Path) -> None:
-    """The job's weights are those of one worker with its global batch, and have moved."""
+    """Check that a job's weights have moved, and equal those of one worker."""
     assert job.record.status == "ok", job.record.message
     images = sorted(rank.images[0] for rank in job.record.ranks)
     assert images == sorted(job.record.trial.worker_batches)

@@ -1,4 +1,4 @@
-"""What training refuses to begin, or to end well with."""
+"""Training that is rejected at its start or its end."""
 
 import math
 from dataclasses import replace
