@@ -39,7 +39,7 @@ def _try_out(sweep: str, run: str) -> None:
 def smoke(c, run=""):  # type: ignore[no-untyped-def]
     """Train a tiny network with and without servers (1 min).
 
-    For CI: shows that the installation works.
+    For CI: checks that the installation works. Exits with 5 if a point has no result.
     """
     _try_out("smoke", run or timestamped_name("smoke"))
 

@@ -6,13 +6,13 @@ Rewrites the tables between the markers of the page. `python -m tasks.reference`
 other generated pages.
 """
 
-import sys
 from dataclasses import MISSING
 from pathlib import Path
 from typing import get_args, get_origin
 
 from bench.settings.declaration import Field
 from bench.trial import FIELDS
+from im2rec_tools.options import ProgramParser
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sweep-file.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- end of settings -->\n"
@@ -166,6 +166,18 @@ def renewed(page: str) -> str:
     return before + BEGIN + table() + "\n" + END + rest.partition(END)[2]
 
 
+def parser() -> ProgramParser:
+    """Return the parser of `python -m bench.settings.reference`."""
+    made = ProgramParser(
+        prog="python -m bench.settings.reference",
+        usage="%(prog)s [FILE]",
+        description="Rewrite the tables of sweep fields in a page.",
+    )
+    text = "Page to rewrite [docs/reference/sweep-file.md]"
+    made.add_argument("file", metavar="FILE", nargs="?", default=str(PAGE), help=text)
+    return made
+
+
 if __name__ == "__main__":
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    path = Path(parser().parse_args().file)
     path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -13,6 +13,7 @@ from invoke.parser import Parser
 
 import fabfile
 from bench import auto_batch, fine_tune, score
+from bench.settings import reference as settings_reference
 from bench.training import options
 from im2rec_tools import cli, im2rec
 from im2rec_tools.commands import NAMES
@@ -162,6 +163,7 @@ PROGRAMS = {
     "bench.score": score.parser(),
     "bench.fine_tune": fine_tune.parser(),
     "bench.auto_batch": auto_batch.parser(),
+    "bench.settings.reference": settings_reference.parser(),
     "im2rec_tools.im2rec": im2rec.parser(),
     "launch.launch": launch.parser(),
     "plots.figures.accuracy": accuracy.parser(),
