@@ -112,7 +112,7 @@ def table() -> str:
 
 
 def _section(part: str, fields: list[Field]) -> str:
-    columns = "field | type | default | unit | limits | example | worker option | role | meaning"
+    columns = "field | meaning | type | default | unit | limits | example | worker option | role"
     head = f"\n### {_HEADINGS.get(part, part)}\n\n| {columns} |\n{'|---' * 9}|\n"
     return head + "".join(map(_row, fields))
 
@@ -122,6 +122,7 @@ def _row(field: Field) -> str:
     example = EXAMPLES.get(field.name)
     cells = (
         f"`{field.name}`",
+        known.help.replace("|", "\\|"),
         _type(field.type),
         _default(field),
         _UNITS.get(field.name, ""),
@@ -129,7 +130,6 @@ def _row(field: Field) -> str:
         f"`{example}`" if example else "",
         f"`{known.flag}`" if known.flag else "",
         known.role.value,
-        known.help.replace("|", "\\|"),
     )
     return f"| {' | '.join(cells)} |\n"
 
