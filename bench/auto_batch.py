@@ -129,10 +129,14 @@ def find(tried: BatchProbe, most: int = MOST_BATCH) -> int:
     """
     tries = _Tries(tried)
     if not tries.fits(1):
-        raise SpecError(
-            f"{tried.name}not even a batch of 1 per device fits. Set MXNET_BACKWARD_DO_MIRROR=1"
-        )
+        problem = "not even a batch of 1 per device fits"
+        fix = "Set MXNET_BACKWARD_DO_MIRROR=1"
+        raise SpecError(error_line(_place(tried), problem=problem, fix=fix))
     return tries.confirmed(largest(tries.fits, most, good=1))
+
+
+def _place(tried: BatchProbe) -> str:
+    return tried.name.removesuffix(": ") or "--auto-batch"
 
 
 def narrowed(tried: BatchProbe, batch: int) -> int:
@@ -272,10 +276,9 @@ def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[boo
         or ((end.code in _CRASHES or end.stuck) and end.near)
     )
     if end.code and not full:
-        raise SpecError(
-            f"{tried.name}a batch of {batch} per device failed for another reason than memory: "
-            f"{_reason(end, errors)}"
-        )
+        problem = f"a batch of {batch} per device failed for another reason than memory"
+        reason = f"{problem}: {_reason(end, errors)}"
+        raise SpecError(error_line(_place(tried), problem=reason))
     echo(f"{tried.name}{batch} per device {'does not fit' if full else 'fits'}", err=True)
     return not full, end.taken
 

@@ -175,7 +175,7 @@ def path_of(name: str) -> Path:
             if path.is_file():
                 return path
     shipped = sorted(file.stem for file in SHIPPED.glob("*.toml"))
-    raise SpecError(f"{unknown('sweep', name, shipped)}, or the path of a sweep file")
+    raise unknown("sweep", name, [*shipped, "or the path of a sweep file"])
 
 
 def load_sweep(
@@ -207,7 +207,7 @@ def load_sweep(
         more = given.pop("env", [])
         return _sweep(path, text, _for_all(data, given), more)
     except SpecError as error:
-        raise SpecError(f"{path}: {error}") from error
+        raise SpecError(error_line(path, problem=str(error))) from error
 
 
 def _for_all(data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
                 full = with_rehearsal(trial, rates)
                 found[full.key] = full
         except SpecError as error:
-            raise SpecError(f"point {number}: {error}") from error
+            raise SpecError(error_line(f"point {number}", problem=str(error))) from error
         if len(found) > MOST_POINTS:
             raise SpecError(error_line("points", expected=f"{MOST_POINTS} or fewer", got="more"))
     return Sweep(

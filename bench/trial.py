@@ -296,7 +296,7 @@ def check(trial: Trial) -> None:
     """Validate a trial; SpecError with the field, expected and actual value."""
     for name, field in FIELDS.items():
         if problem := field.setting.problem(trial.value(name)):
-            raise SpecError(f"{name}: {problem}")
+            raise SpecError(error_line(name, problem=problem))
     if trial.mxnet.costs != "none" and trial.mode != "synthetic":
         raise SpecError(error_line("costs", expected="mode 'synthetic'", got=quoted(trial.mode)))
     if trial.servers > MOST_DEVICES:
@@ -472,7 +472,7 @@ def _check_options(trial: Trial) -> None:
             ]
         )
     except SpecError as error:
-        raise SpecError(f"options: {error}") from error
+        raise SpecError(error_line("options", problem=str(error))) from error
 
 
 def _check_data(trial: Trial) -> None:
@@ -561,7 +561,7 @@ def changed(trial: Trial, text: str) -> Trial:
     try:
         return make(fields)
     except SpecError as error:
-        raise SpecError(f"{quoted(shown(text))}: {error}") from error
+        raise SpecError(error_line(quoted(shown(text)), problem=str(error))) from error
 
 
 def shown(text: str) -> str:

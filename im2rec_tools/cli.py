@@ -107,7 +107,8 @@ def run_plan(make: Callable[[], Plan], *, dry_run: bool) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise DataError(f"{error.filename or 'a file'}: {error.strerror or error}") from error
+        reason = error.strerror or str(error)
+        raise DataError(error_line(error.filename or "a file", problem=reason)) from error
 
 
 def _execute(plan: Plan, dry_run: bool) -> None:

@@ -11,7 +11,8 @@ def error_line(
 ) -> str:
     """Compose an error: `WHERE: expected EXPECTED, got GOT. FIX`.
 
-    where: the file, option, field or host, never "it". problem: a statement for errors that are
+    where: the file, option, field or host, never "it"; empty for the rest of a line whose beginning
+    the caller adds. problem: a statement for errors that are
     no wrong value (`cannot be read (No such file or directory)`); it follows the expectation.
     got: text as it is to be printed; pass user input through `quoted`. fix: what to do, with the
     command to type last; no final full stop, because lines are copied and joined.
@@ -19,7 +20,8 @@ def error_line(
     wanted = f"expected {expected}" if expected else ""
     found = f"got {got}" if str(got) else ""
     facts = ", ".join(filter(None, (wanted, found)))
-    head = f"{where}: " + "; ".join(filter(None, (facts, problem)))
+    what = "; ".join(filter(None, (facts, problem)))
+    head = f"{where}: {what}" if str(where) else what
     return f"{head}. {fix}" if fix else head
 
 

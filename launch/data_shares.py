@@ -21,6 +21,7 @@ from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
 _PUSH = "Copy the shards with 'fab hosts.push-data'"
+_PUSH_ALL = "Push the data again to all hosts at once with 'fab hosts.push-data'"
 _AGAIN = "Copy damaged shards again with 'fab hosts.push-data --verify'"
 
 
@@ -107,20 +108,17 @@ def _together(data: str, held: dict[str, dict[str, Any]]) -> list[str]:
     for name, one in held.items():
         share = tuple(one["share"] or ())
         if share in shares:
-            raise PreflightError(
-                f"{name}: {data}: has the same share as {shares[share]}. Push the data again to "
-                f"all hosts with 'fab hosts.push-data'"
-            )
+            problem = f"{data} is the same share as that of {shares[share]}"
+            raise PreflightError(error_line(name, problem=problem, fix=_PUSH_ALL))
         if share:
             shares[share] = name
     for name in others:
         if not shares and held[name]["lines"] != held[first]["lines"]:
-            raise PreflightError(f"{name}: {data}: has other shards than {first}. {_PUSH}")
+            problem = f"{data} has other shards than on {first}"
+            raise PreflightError(error_line(name, problem=problem, fix=_PUSH))
     if len({of for _, of in shares}) > 1 or 0 < len(shares) < len(held):
-        raise PreflightError(
-            f"{data}: hosts have shares of different pushes. Push to all hosts at once with "
-            f"'fab hosts.push-data'"
-        )
+        problem = "hosts have shares of different pushes"
+        raise PreflightError(error_line(data, problem=problem, fix=_PUSH_ALL))
     return sorted({line for one in held.values() for line in one["lines"]})
 
 

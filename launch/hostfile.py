@@ -179,7 +179,7 @@ def with_devices(
     `devices_per_node` overrides listed numbers. Raises LaunchError if neither gives a number.
     """
     if devices_per_node is not None:
-        _whole(str(devices_per_node), MOST, "--devices-per-node: expected N")
+        _whole(str(devices_per_node), MOST, "--devices-per-node", "N")
         other = [host.target for host in listed if host.slots not in {None, devices_per_node}]
         note = (
             f"{_several(other)}: --devices-per-node {devices_per_node} overrides the listed number"
@@ -252,10 +252,10 @@ def _line(content: str, where: str, format: str) -> HostEntry:
     if format == _INLINE and (value > _MOST_INLINE or value == _SSH_PORT):
         raise _ambiguous(where, word)
     if format in {"mpich", _INLINE} and slots is None:
-        return HostEntry(target=target, slots=_whole(number, MOST, f"{where}: expected devices"))
+        return HostEntry(target=target, slots=_whole(number, MOST, where, "devices"))
     # With slots=N the number can only be a port.
     if format == "dmlc" or (slots is not None and not format):
-        port = _whole(number, 65535, f"{where}: expected an SSH port")
+        port = _whole(number, 65535, where, "an SSH port")
         return HostEntry(target=target, port=port, slots=slots)
     if format:
         raise LaunchError(
@@ -301,7 +301,7 @@ def _counts(words: Iterable[str], where: str) -> int | None:
             raise LaunchError(
                 error_line(where, expected="slots=N or max_slots=N, each once", got=quoted(word))
             )
-        counts[key] = _whole(value, MOST, f"{where}: expected {key}=N")
+        counts[key] = _whole(value, MOST, where, f"{key}=N")
     slots = counts.get("slots")
     if slots is not None and counts.get("max_slots", slots) < slots:
         raise LaunchError(
@@ -312,10 +312,10 @@ def _counts(words: Iterable[str], where: str) -> int | None:
     return slots
 
 
-def _whole(text: str, most: int, expected: str) -> int:
+def _whole(text: str, most: int, where: str, name: str) -> int:
     if is_whole(text) and 1 <= int(text) <= most:
         return int(text)
-    raise LaunchError(f"{expected} from 1 to {most}, got {quoted(text)}")
+    raise LaunchError(error_line(where, expected=f"{name} from 1 to {most}", got=quoted(text)))
 
 
 def _distinct(listed: Iterable[tuple[str, HostEntry]]) -> tuple[HostEntry, ...]:

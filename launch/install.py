@@ -187,22 +187,36 @@ def _facts(start: Starter, host: Host) -> dict[str, Any]:
     with closing(RemoteProgram(host, start, "probe")) as program:
         facts = program.request({"do": "facts", **message}, limits.FACTS_SECONDS, "facts")
     if facts["holder"]:
-        raise LaunchError(taken(facts["holder"]))
+        raise LaunchError(error_line(host.name, problem=taken(facts["holder"])))
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
     if facts["disk_problem"]:
         raise LaunchError(
-            f"{facts['disk']} cannot be written ({facts['disk_problem']}). Choose another folder "
-            f"with --tree '~/NAME' (quoted, so that your shell does not expand it)"
+            error_line(
+                host.name,
+                problem=f"{facts['disk']} cannot be written ({facts['disk_problem']})",
+                fix=(
+                    "Choose another folder with --tree '~/NAME' (quoted, so that your shell does "
+                    "not expand it)"
+                ),
+            )
         )
     if not facts["mxnet"] and facts["free_bytes"] < needed:
         raise LaunchError(
-            f"expected {needed / 1e9:.2f} GB of free disk space at {facts['disk']}, got "
-            f"{facts['free_bytes'] / 1e9:.2f} GB. Free disk space, or choose another folder with "
-            f"--tree"
+            error_line(
+                host.name,
+                expected=f"{needed / 1e9:.2f} GB of free disk space at {facts['disk']}",
+                got=f"{facts['free_bytes'] / 1e9:.2f} GB",
+                fix="Free disk space, or choose another folder with --tree DIR",
+            )
         )
     if facts["architecture"] != "x86_64":
         raise LaunchError(
-            f"expected an x86_64 processor (for MXNet 1.9.1's wheels), got {facts['architecture']}"
+            error_line(
+                host.name,
+                expected="an x86_64 processor (for MXNet 1.9.1's wheels)",
+                got=facts["architecture"],
+                fix="Use other hosts",
+            )
         )
     return facts
 
@@ -214,7 +228,7 @@ def _wants_gpu(facts: dict[str, Any]) -> bool:
     """
     for gpu in facts["gpus"]:
         if why := no_code(gpu):
-            raise LaunchError(why)
+            raise LaunchError(error_line("", problem=why))
     return bool(facts["gpus"])
 
 
@@ -250,10 +264,7 @@ def _made(done: dict[str, Any], *, wheels: bool) -> str:
     if done["code"]:
         lines = [line.strip() for line in done["lines"][:-1]]
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
-        hint = "" if wheels else ". A host without a package index needs --wheelhouse DIR"
-        raise LaunchError(
-            error_line(
-                "the environment script failed", problem=f"{' | '.join([*errors, last])}{hint}"
-            )
-        )
+        hint = "" if wheels else "A host without a package index needs --wheelhouse DIR"
+        problem = " | ".join([*errors, last])
+        raise LaunchError(error_line("the environment script failed", problem=problem, fix=hint))
     return last or "environment is up to date"

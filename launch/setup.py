@@ -67,7 +67,8 @@ def reached(
     """
     hosts = listed_hosts(options)
     if required and not hosts:
-        raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
+        fix = "Name them with --hostfile FILE or --hosts HOST:DEVICES,..."
+        raise LaunchError(error_line("hosts", expected="one or more", got="none", fix=fix))
     with closing(Ssh(options.ssh_config, accept_new=options.accept_new)) as ssh:
         yield (hosts, ssh.start) if hosts else ((this_machine(),), start_local)
 

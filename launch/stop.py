@@ -6,7 +6,7 @@ from functools import partial
 
 from launch.hosts import Host
 from launch.remote import limits
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 from launch.remote.lease import listed
 from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
@@ -36,5 +36,7 @@ def _stop(start: Starter, host: Host) -> str:
         return f"no mxscale process runs on this host{also}"
     if answer.get("left"):
         seconds = limits.END_SECONDS
-        raise LaunchError(f"processes of {owner} did not end within {seconds:.0f} s{also}")
+        problem = f"processes of {owner} did not end within {seconds:.0f} s{also}"
+        fix = "Run the same command again; if they remain, restart the host"
+        raise LaunchError(error_line(host.name, problem=problem, fix=fix))
     return f"ended the processes of {owner}{also}"

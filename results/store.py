@@ -38,6 +38,7 @@ BUFFER = 1 << 18
 _SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
 # Removed last: a folder with one of these still counts as a run and can be removed.
 _LAST = (ASKED, RECORDS, LOCK)
+_ROOM = "Make room, or choose another folder. Existing records are not lost"
 _RECOVERY = "Make room, or choose another folder with --run PATH. Existing records are not lost"
 
 
@@ -68,9 +69,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         with files.atomic_file(path) as file:
             yield file
     except DataError as error:
-        raise StoreError(
-            f"{error}. Make room, or choose another folder. Existing records are not lost"
-        ) from error
+        raise StoreError(error_line("", problem=str(error), fix=_ROOM)) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -84,7 +83,8 @@ def set_environment(folder: Path, **facts: object) -> None:
     try:
         known: dict[str, Any] = read_json(folder, ENVIRONMENT, {})
     except StoreError as error:
-        raise StoreError(f"{error}. Move it elsewhere, then rerun the same command") from error
+        fix = "Move it elsewhere, then rerun the same command"
+        raise StoreError(error_line("", problem=str(error), fix=fix)) from error
     write_text(folder / ENVIRONMENT, json.dumps(known | facts, indent=1) + "\n")
 
 

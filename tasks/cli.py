@@ -116,8 +116,8 @@ def _usage_message(task: str, text: str) -> str:
     elif found := _NO_VALUE.fullmatch(text):
         text = f"--{found[1].replace('_', '-')}: expected a value, got none"
     if task:
-        return f"{task}: {text}. Run 'fab --help {task}'"
-    return f"fab: {text}. Run 'fab --list'"
+        return error_line(task, problem=text, fix=f"Run 'fab --help {task}'")
+    return error_line("fab", problem=text, fix="Run 'fab --list'")
 
 
 def install() -> None:
@@ -138,7 +138,8 @@ def check_place(c: Context) -> None:
             )
         )
     if sys.stdout is None:
-        raise LaunchError("standard output is closed. Redirect it: >/dev/null")
+        fix = "Redirect it: >/dev/null"
+        raise LaunchError(error_line("standard output", problem="closed", fix=fix))
     if Path.cwd() != ROOT:
         raise LaunchError(
             error_line(

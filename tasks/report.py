@@ -131,7 +131,7 @@ def overlay_run(name: str) -> Run:
     try:
         return open_run(name)
     except StoreError as error:
-        raise StoreError(f"--over: {error}") from error
+        raise StoreError(error_line("--over", problem=str(error))) from error
 
 
 def build_report(
@@ -181,11 +181,12 @@ def _exit_by_result(run: Run, failures: Failures) -> None:
     """Exit with 5 for an incomplete run, 6 for points without a steady state."""
     if failures.lines:
         lines = "; ".join(dict.fromkeys(failures.lines))
-        raise Exit(
-            f"error: report of {run.name}: {lines}. This is a bug in mxscale: report it with the "
-            f"archive of 'fab results.pack {run.folder}'",
-            code=1,
+        fix = (
+            "This is a bug in mxscale: report it with the archive of "
+            f"'fab results.pack {run.folder}'"
         )
+        line = error_line(f"report of {run.name}", problem=lines, fix=fix)
+        raise Exit(f"error: {line}", code=1)
     if run.troubles:
         raise Exit("some of the run is unreadable; see the lines at the table", code=5)
     if not all(row.rate for row in run.rows):
@@ -354,9 +355,10 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
             "the records and built the report again"
         )
     if result.wrong:
-        raise Exit(f"error: {folder}: failed verification; see the WRONG lines above", code=2)
+        line = error_line(folder, problem="failed verification", fix="See the WRONG lines above")
+        raise Exit(f"error: {line}", code=2)
     if result.lacking and expected:
-        raise Exit(
-            f"error: {folder}: part of its report was not checked; see the lines above", code=2
-        )
+        problem = "part of its report was not checked"
+        line = error_line(folder, problem=problem, fix="See the lines above")
+        raise Exit(f"error: {line}", code=2)
     echo("verified: everything checked is correct")

@@ -34,7 +34,7 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
     try:
         record = unpack(read_record(*place), where)
     except DataError as error:
-        raise SpecError(f"{error}. {_FIND}") from error
+        raise SpecError(error_line("", problem=str(error), fix=_FIND)) from error
     if len(record.labels) != 1:
         raise SpecError(error_line(where, expected="one label", got=len(record.labels)))
     if not options.test_io and not 0 <= record.labels[0] < options.num_classes:

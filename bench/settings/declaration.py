@@ -68,16 +68,17 @@ class Setting:
     def problem(self, value: Any) -> str:
         """Return 'expected X, got Y' for an invalid value; '' for a valid one."""
         if self.choices and value not in self.choices:
-            return f"expected one of {', '.join(self.choices)}, got {quoted(value)}"
+            choices = f"one of {', '.join(self.choices)}"
+            return error_line("", expected=choices, got=quoted(value))
         numbers = value if isinstance(value, tuple) else (value,)
         if self.least is not None and any(not one >= self.least for one in numbers):
             limit = f", below {self.below}" if self.below is not None else ""
-            return f"expected {self.least} or more{limit}, got {value}"
+            return error_line("", expected=f"{self.least} or more{limit}", got=value)
         if self.below is not None and any(not one < self.below for one in numbers):
             least = f"{self.least} or more, " if self.least is not None else ""
-            return f"expected {least}below {self.below}, got {value}"
+            return error_line("", expected=f"{least}below {self.below}", got=value)
         if self.most is not None and any(not one <= self.most for one in numbers):
-            return f"expected {self.most} or fewer, got {value}"
+            return error_line("", expected=f"{self.most} or fewer", got=value)
         return ""
 
 

@@ -454,7 +454,7 @@ def _check_settings(options: Options) -> None:
     for field in PART_FIELDS.values():
         value = getattr(options, field.option) if field.option in vars(options) else None
         if value is not None and (problem := field.setting.problem(value)):
-            raise SpecError(f"{field.setting.flag}: {problem}")
+            raise SpecError(error_line(field.setting.flag, problem=problem))
 
 
 def _check_arithmetic(options: Options) -> None:

@@ -54,7 +54,7 @@ def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> 
     try:
         height, width = check(record.image)
     except DataError as error:
-        raise DataError(f"{where}: {error}") from error
+        raise DataError(error_line(where, problem=str(error))) from error
     jpeg = record.image.startswith(b"\xff\xd8")
     grey = jpeg and simplejpeg.decode_jpeg_header(record.image)[2] == "Gray"
     return tfrecord.Example(
@@ -175,7 +175,7 @@ def _records(source: Path, first: int, offset: int) -> Iterator[ImageRecord]:
         try:
             check(example.image)
         except DataError as error:
-            raise DataError(f"{where}: {error}") from error
+            raise DataError(error_line(where, problem=str(error))) from error
         label = float(example.label - offset)
         yield ImageRecord(index=first + number, labels=(label,), image=example.image)
 

@@ -196,11 +196,11 @@ def _total_lines(root: Path, count: _Totals, max_bad: float) -> Iterator[str]:
     there = sum(len(files) for _, _, files in os.walk(root))
     text = f"{text}, {len(count.bad)} rejected so far, see {bad_of(root)}"
     if count.damaged:
-        raise DataError(f"{text}; {count.damaged} class tars are damaged. Get the tar again")
+        problem = f"{text}; {count.damaged} class tars are damaged"
+        raise DataError(error_line("", problem=problem, fix="Get the tar again"))
     if len(count.bad) > max_bad * (there + len(count.bad)):
-        raise DataError(
-            f"{text}; --max-bad allows {max_bad * 100:g} %. Run again with a higher --max-bad"
-        )
+        problem = f"{text}; --max-bad allows {max_bad * 100:g} %"
+        raise DataError(error_line("", problem=problem, fix="Run again with a higher --max-bad"))
     yield text
 
 

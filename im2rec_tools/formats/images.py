@@ -8,7 +8,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats.recipe import Recipe
 
 _JPEG = b"\xff\xd8\xff"
@@ -32,7 +32,7 @@ _READ = {
 def encode(data: bytes, recipe: Recipe) -> bytes:
     """Encode an image by the recipe; raise DataError for a bad image."""
     if not data:
-        raise DataError("the file is empty")
+        raise DataError(error_line("", problem="the file is empty"))
     if recipe.keep_bytes == "all":
         check(data)
         return data
@@ -41,11 +41,12 @@ def encode(data: bytes, recipe: Recipe) -> bytes:
             return _from_jpeg(data, recipe)
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), _READ[recipe.color])
         if pixels is None:
-            raise DataError("not an image that OpenCV can decode")
+            raise DataError(error_line("", problem="not an image that OpenCV can decode"))
         height, width = pixels.shape[:2]
         return encode_pixels(resize(pixels, size_of(height, width, recipe), recipe), recipe)
     except _PROBLEMS as error:
-        raise DataError(f"cannot be decoded or encoded ({_line(error)})") from error
+        problem = f"cannot be decoded or encoded ({_line(error)})"
+        raise DataError(error_line("", problem=problem)) from error
 
 
 def check(data: bytes) -> tuple[int, int]:
@@ -61,9 +62,11 @@ def check(data: bytes) -> tuple[int, int]:
             return int(height), int(width)
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
     except _PROBLEMS as error:
-        raise DataError(f"damaged or truncated image ({_line(error)})") from error
+        problem = f"damaged or truncated image ({_line(error)})"
+        raise DataError(error_line("", problem=problem)) from error
     if pixels is None:
-        raise DataError("not an image that OpenCV can decode" if data else "the image is empty")
+        problem = "not an image that OpenCV can decode" if data else "the image is empty"
+        raise DataError(error_line("", problem=problem))
     return int(pixels.shape[0]), int(pixels.shape[1])
 
 
@@ -140,10 +143,11 @@ def size_of(height: int, width: int, recipe: Recipe) -> tuple[int, int]:
         return width, height
     size = (width * edge // short, height * edge // short)
     if recipe.encoding == "jpg" and max(size) > _LONGEST_EDGE:
-        raise DataError(
+        problem = (
             f"{width}x{height} would become {size[0]}x{size[1]}; a JPEG has at most "
             f"{_LONGEST_EDGE} pixels per edge"
         )
+        raise DataError(error_line("", problem=problem))
     return size
 
 

@@ -86,17 +86,19 @@ def read(path: Path) -> Iterator[Entry]:
                 if line.strip(_BLANK):
                     yield parse(line.rstrip("\r\n"), f"{path}:{number}")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}:{number}: {_no_utf8(error)}") from error
+        raise DataError(_no_utf8(f"{path}:{number}", error)) from error
     except OSError as error:
         raise DataError(error_line(path, problem=f"cannot be read ({error.strerror})")) from error
 
 
-def _no_utf8(error: UnicodeDecodeError) -> str:
+def _no_utf8(where: str, error: UnicodeDecodeError) -> str:
     """Return the error for a line that is not UTF-8: byte, column, reason."""
     byte = error.object[error.start]
-    return (
-        f"expected UTF-8, got byte 0x{byte:02x} at column {error.start + 1} ({error.reason}). "
-        f"Convert the file with iconv"
+    return error_line(
+        where,
+        expected="UTF-8",
+        got=f"byte 0x{byte:02x} at column {error.start + 1} ({error.reason})",
+        fix="Convert the file with iconv",
     )
 
 
@@ -270,7 +272,7 @@ def read_labels(path: Path) -> dict[str, int]:
         try:
             line = data.decode()
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}:{number}: {_no_utf8(error)}") from error
+            raise DataError(_no_utf8(f"{path}:{number}", error)) from error
         label, tab, name = line.partition("\t")
         if not (label.isdecimal() and len(label) < 10 and tab and name) or name in labels:
             raise DataError(

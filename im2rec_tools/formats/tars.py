@@ -248,7 +248,7 @@ def read_at(descriptor: int, offset: int, size: int) -> bytes:
     while size:
         piece = os.pread(descriptor, size, offset)
         if not piece:
-            raise DamagedTarError("the tar is truncated in this file")
+            raise DamagedTarError(error_line("", problem="the tar is truncated in this file"))
         pieces.append(piece)
         offset, size = offset + len(piece), size - len(piece)
     return b"".join(pieces)

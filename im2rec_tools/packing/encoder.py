@@ -13,7 +13,7 @@ from typing import Any
 import cv2
 from google_crc32c import extend
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats.images import encode
 from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe
@@ -85,7 +85,7 @@ class Encoder:
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise DataError("not a regular file")
+                raise DataError(error_line("", problem="not a regular file"))
             return file.read()
 
     def _write(self, message: Write) -> None:

@@ -74,7 +74,8 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardConten
         try:
             check(record.image)
         except DataError as error:
-            raise DataError(f"{where} (key {record.index}): {error}") from error
+            place = f"{where} (key {record.index})"
+            raise DataError(error_line(place, problem=str(error), fix="Pack it again")) from error
         framed = frame(payload)
         if made and not manifest.is_packed(made, number, framed):
             raise DataError(

@@ -22,6 +22,8 @@ from launch.transport.client import (
 from launch.transport.line import Starter, start_local
 from launch.transport.protocol import AgentMessages
 
+_CHECK = "Run 'fab hosts.check' with the same hosts"
+
 
 class AgentChannel:
     """Channel to a host's agent; messages arrive in the inbox.
@@ -99,14 +101,13 @@ class Agents:
         while names and (message := self._receive_until(deadline)) is not None:
             if message.host.name in names and message.say in GONE:
                 why = message.values.get("why", "lost the agent")
-                raise PreflightError(f"{message.host.name}: {why}")
+                raise PreflightError(error_line(message.host.name, problem=why))
             if message.say == "leased":
                 names.discard(message.host.name)
         if names:
             seconds = limits.AGENT_ANSWER_SECONDS
             problem = f"no answer from the agent within {seconds:.0f} s"
-            fix = "Run 'fab hosts.check' with the same hosts"
-            raise LaunchError(error_line(", ".join(sorted(names)), problem=problem, fix=fix))
+            raise LaunchError(error_line(", ".join(sorted(names)), problem=problem, fix=_CHECK))
 
     def _opened(self, host: Host) -> AgentChannel:
         channel = AgentChannel(host, self._start, self.inbox)
@@ -148,9 +149,10 @@ class Agents:
                 if port:
                     return port
                 why = message.values.get("why", "lost the agent")
-                raise LaunchError(f"{host.name}: {why}")
+                raise LaunchError(error_line(host.name, problem=why))
         seconds = limits.AGENT_ANSWER_SECONDS
-        raise LaunchError(f"{host.name}: no answer from the agent within {seconds:.0f} s")
+        problem = f"no answer from the agent within {seconds:.0f} s"
+        raise LaunchError(error_line(host.name, problem=problem, fix=_CHECK))
 
     def receive(self, seconds: float) -> Message | None:
         """Return the next message of any agent, or None after so many seconds."""

@@ -50,7 +50,7 @@ def run(*argv: str, text: str = "") -> str:
         raise LaunchError(error_line(words, problem=f"did not end within {seconds} s")) from None
     if done.returncode:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if "-:" not in line]
-        raise LaunchError(f"{' '.join(argv)}: {lines[0] if lines else 'failed'}")
+        raise LaunchError(error_line(" ".join(argv), problem=lines[0] if lines else "failed"))
     return done.stdout
 
 

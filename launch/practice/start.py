@@ -47,6 +47,8 @@ _PACKAGES = {
     "openssh-server": ("sshd",),
     "openssh-client": ("ssh", "ssh-keygen"),
 }
+_CLUSTER = "local test cluster"
+_KERNEL = "Use another machine, or a container that may create network namespaces (--privileged)"
 _NETWORK = b"link add dev switch type bridge\nlink add dev x0 type veth peer name x1\n"
 
 
@@ -61,10 +63,11 @@ def missing() -> str:
     '' if possible.
     """
     if os.geteuid() != 0:
-        return "local test cluster: expected root. Run the command with sudo"
+        return error_line(_CLUSTER, expected="root", fix="Run the command with sudo")
     lacking = [package for package, names in _PACKAGES.items() if not all(map(_program, names))]
     if lacking:
-        return f"local test cluster: programs are missing. Run: apt-get install {' '.join(lacking)}"
+        fix = f"Run: apt-get install {' '.join(lacking)}"
+        return error_line(_CLUSTER, problem="programs are missing", fix=fix)
     try:
         done = subprocess.run(
             [*APART, "ip", "-batch", "-"],
@@ -76,10 +79,12 @@ def missing() -> str:
         )
     except subprocess.TimeoutExpired:
         seconds = limits.COMMAND_SECONDS
-        return f"local test cluster: expected namespaces; unshare did not end within {seconds} s"
+        problem = f"unshare did not end within {seconds} s"
+        return error_line(_CLUSTER, expected="namespaces", problem=problem, fix=_KERNEL)
     if done.returncode:
         line = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        return f"local test cluster: expected namespaces, bridges and veth in the kernel: {line}"
+        expected = "namespaces, bridges and veth in the kernel"
+        return error_line(_CLUSTER, expected=expected, problem=line, fix=_KERNEL)
     return ""
 
 

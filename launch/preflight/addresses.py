@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from launch.hosts import Host
 from launch.remote import limits
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
 # Interfaces within one machine: for containers and virtual machines.
 _INNER = ("lo", "docker", "br-", "virbr", "veth", "cni", "flannel")
+_ONCE = "List each machine once, or choose a network on which they differ with --interface NAME"
 
 
 def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") -> str:
@@ -27,8 +28,12 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
     if interface:
         if interface not in addresses:
             raise LaunchError(
-                f"--interface {interface}: expected an interface of this host with an IPv4 "
-                f"address, got none of this name. Its addresses: {listed}"
+                error_line(
+                    f"--interface {interface}",
+                    expected="an interface of this host with an IPv4 address",
+                    got="none of this name",
+                    fix=f"Choose one of its interfaces: {listed}",
+                )
             )
         return addresses[interface]
     if reached in addresses.values() and not reached.startswith("127."):
@@ -37,16 +42,21 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
     if len(outer) == 1:
         return outer[0]
     raise LaunchError(
-        f"SSH reached this host as {reached or 'an unknown address'}, which other hosts cannot "
-        f"use. Choose one of its addresses with --interface NAME: {listed}"
+        error_line(
+            "",
+            problem=(
+                f"SSH reached this host as {reached or 'an unknown address'}, which other hosts "
+                f"cannot use"
+            ),
+            fix=f"Choose one of its addresses with --interface NAME: {listed}",
+        )
     )
 
 
 def sharing(addresses: Mapping[str, str]) -> dict[str, str]:
     """Return the problem of each host that has the address of another, by name."""
     return {
-        name: f"has the address {addresses[name]}, as {others}. List each machine once, or choose "
-        f"a network on which they differ with --interface NAME"
+        name: error_line("", problem=f"has the address {addresses[name]}, as {others}", fix=_ONCE)
         for name, others in _alike(addresses).items()
     }
 
@@ -54,7 +64,7 @@ def sharing(addresses: Mapping[str, str]) -> dict[str, str]:
 def same_machine(machines: Mapping[str, str]) -> dict[str, str]:
     """Return the problem of each host that is the same machine as another, by name."""
     return {
-        name: f"is the same machine as {others}. List it once"
+        name: error_line("", problem=f"is the same machine as {others}", fix="List it once")
         for name, others in _alike(machines).items()
     }
 
@@ -84,7 +94,7 @@ def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple
         try:
             address = address_of(found["addresses"], "".join(found["reached"]), interface)
         except LaunchError as error:
-            raise LaunchError(f"{host.name}: {error}") from error
+            raise LaunchError(error_line(host.name, problem=str(error))) from error
         return replace(host, address=address)
 
     answers = map_hosts(catch_errors(locate), hosts, len(hosts))
@@ -93,5 +103,5 @@ def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple
         raise LaunchError("; ".join(map(str, wrong)))
     found = tuple(one for one in answers if isinstance(one, Host))
     for name, why in sharing({host.name: host.address for host in found}).items():
-        raise LaunchError(f"{name}: {why}")
+        raise LaunchError(error_line(name, problem=why))
     return found

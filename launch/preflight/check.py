@@ -15,9 +15,13 @@ from launch.install import own_versions
 from launch.preflight.addresses import address_of, same_machine, sharing
 from launch.preflight.findings import HostReport, Requirements, compare_hosts, notes, problems
 from launch.remote import limits
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 from launch.transport.client import RemoteProgram, as_completed, map_hosts
 from launch.transport.line import Starter
+
+_CHECK = "Open every port between the hosts, then run 'fab hosts.check' with the same hosts"
+_INTERFACE = "Choose another address with --interface NAME"
+_PYTHON = "Choose a Python with MXNet 1.9.1 by the setting python"
 
 
 def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
@@ -33,15 +37,13 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
         listen = {"do": "listen", "address": receiver.address}
         answer = listening.request(listen, limits.BANDWIDTH_SECONDS, "listening", "failed")
         if "port" not in answer:
-            raise LaunchError(
-                f"{receiver.name}: cannot listen on {receiver.address} ({answer.get('why', '')})"
-            )
+            problem = f"cannot listen on {receiver.address} ({answer.get('why', '')})"
+            raise LaunchError(error_line(receiver.name, problem=problem, fix=_CHECK))
         measure = {"do": "measure", "target": [receiver.address, answer["port"]]}
         answer = sending.request(measure, limits.BANDWIDTH_SECONDS, "measured", "failed")
     if "mb_s" not in answer:
-        raise LaunchError(
-            f"{sender.name}: cannot connect to {receiver.name} ({answer.get('why', '')})"
-        )
+        problem = f"cannot connect to {receiver.name} ({answer.get('why', '')})"
+        raise LaunchError(error_line(sender.name, problem=problem, fix=_CHECK))
     return float(answer["mb_s"])
 
 
@@ -56,7 +58,8 @@ def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: St
         found = map_hosts(partial(interpreter_facts, trial.mxnet.python, start), job)
         for host, facts in zip(job, found, strict=True):
             if why := _why_not(trial, facts, found[0]):
-                raise LaunchError(f"{host.name}: python={trial.mxnet.python} {why}")
+                problem = f"python={trial.mxnet.python} {why}"
+                raise LaunchError(error_line(host.name, problem=problem, fix=_PYTHON))
 
 
 def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]:
@@ -205,7 +208,8 @@ class _Probe:
             answer = self._ask({"do": "listen", "address": self.host.address}, "listening")
             self.port = answer.get("port", 0)
             if "why" in answer:
-                self.problems.append(f"cannot listen on {self.host.address} ({answer['why']})")
+                problem = f"cannot listen on {self.host.address} ({answer['why']})"
+                self.problems.append(error_line("", problem=problem, fix=_INTERFACE))
 
     def reach(self, targets: dict[str, list[Any]]) -> None:
         """Let the host connect to every other."""
@@ -249,7 +253,11 @@ class _Probe:
 
 
 def _unreached(name: str, where: list[Any], why: str) -> str:
-    return (
-        f"cannot connect to {name} ({where[0]} port {where[1]}: {why}); MXNet needs every port "
-        f"open between hosts. Open the firewall, or choose another network with --interface NAME"
+    return error_line(
+        "",
+        problem=(
+            f"cannot connect to {name} ({where[0]} port {where[1]}: {why}); MXNet needs every port "
+            f"open between hosts"
+        ),
+        fix="Open the firewall, or choose another network with --interface NAME",
     )

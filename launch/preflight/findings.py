@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from bench.errors import is_whole
 from launch.hosts import Host
+from launch.remote.errors import error_line
 from launch.remote.lease import described, listed
 from launch.transport.line import STARTUP
 from results.host_facts import HOST_FACTS
@@ -71,7 +72,11 @@ def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
         found += _of_mxnet(facts, wanted)
     if abs(facts["clock_skew"]) > _SKEW_SECONDS:
         found.append(
-            f"clock is {facts['clock_skew']:+.1f} s off the controller's. Set up NTP (chrony)"
+            error_line(
+                "",
+                problem=f"clock is {facts['clock_skew']:+.1f} s off the controller's",
+                fix="Set up NTP (chrony)",
+            )
         )
     if facts["holder"]:
         found.append(taken(facts["holder"]))
@@ -80,9 +85,10 @@ def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
 
 def taken(holder: dict[str, Any]) -> str:
     """Return the problem of a host that another controller uses, with its fix."""
-    return (
-        f"another controller uses this host: {described(holder)}. Wait for it, or end it with "
-        f"'fab hosts.stop' and the same hosts"
+    return error_line(
+        "",
+        problem=f"another controller uses this host: {described(holder)}",
+        fix="Wait for it, or end it with 'fab hosts.stop' and the same hosts",
     )
 
 
@@ -112,47 +118,60 @@ def notes(facts: dict[str, Any]) -> list[str]:
 
 def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     if not facts["tree"]:
-        return [f"no checkout at {wanted.tree or '~/mxscale'}. {_INSTALL}"]
+        problem = f"no checkout at {wanted.tree or '~/mxscale'}"
+        return [error_line("", problem=problem, fix=_INSTALL)]
     if facts.get("code_problem"):
         return [
-            f"the checkout cannot be read ({facts['code_problem']}). Make it readable for user "
-            f"{facts['user']}"
+            error_line(
+                "",
+                problem=f"the checkout cannot be read ({facts['code_problem']})",
+                fix=f"Make it readable for user {facts['user']}",
+            )
         ]
     if wanted.code and facts["code"] != wanted.code:
         return [
-            f"expected code {wanted.code}, as on the controller, got {facts['code']} in "
-            f"{facts['tree']}. {_INSTALL}"
+            error_line(
+                "",
+                expected=f"code {wanted.code}, as on the controller",
+                got=f"{facts['code']} in {facts['tree']}",
+                fix=_INSTALL,
+            )
         ]
     if facts["python_problem"] and wanted.mxnet:
         names = " and ".join(facts.get("python_variables", []))
         fix = f"Remove {names} from the start-up file ({STARTUP})" if names else _INSTALL
-        return [f"the Python of {facts['tree']} cannot be used ({facts['python_problem']}). {fix}"]
+        problem = f"the Python of {facts['tree']} cannot be used ({facts['python_problem']})"
+        return [error_line("", problem=problem, fix=fix)]
     return []
 
 
 def _of_disk(facts: dict[str, Any]) -> list[str]:
     if facts["disk_problem"]:
-        return [
-            f"{facts['disk']} cannot be written ({facts['disk_problem']}). Free disk space there"
-        ]
+        problem = f"{facts['disk']} cannot be written ({facts['disk_problem']})"
+        return [error_line("", problem=problem, fix="Free disk space there")]
     if facts["free_bytes"] < _FREE_BYTES:
         free = f"{facts['free_bytes'] / 1e9:.1f} GB"
-        return [f"expected 1 GB of free disk space at {facts['disk']}, got {free}"]
+        expected = f"1 GB of free disk space at {facts['disk']}"
+        fix = "Free disk space, or choose another folder with --tree DIR"
+        return [error_line("", expected=expected, got=free, fix=fix)]
     return []
 
 
 def _of_mxnet(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     if not facts["dist_kvstore"]:
-        return [f"MXNet {facts['mxnet']} was built without DIST_KVSTORE. {_INSTALL}"]
+        problem = f"MXNet {facts['mxnet']} was built without DIST_KVSTORE"
+        return [error_line("", problem=problem, fix=_INSTALL)]
     if wanted.device != "gpu":
         return []
     if facts["gpu_problem"]:
         return [facts["gpu_problem"]]
     if not facts["gpus"]:
-        return ["expected a GPU, but the driver lists none. Set device = 'cpu'"]
+        fix = "Set device = 'cpu'"
+        return [error_line("", expected="a GPU", got="none from the driver", fix=fix)]
     if found := [why for gpu in facts["gpus"] if (why := no_code(gpu))]:
         return found[:1]
-    return [] if facts["cuda"] else [f"MXNet was built without CUDA. {_INSTALL}"]
+    no_cuda = error_line("", problem="MXNet was built without CUDA", fix=_INSTALL)
+    return [] if facts["cuda"] else [no_cuda]
 
 
 def no_code(gpu: dict[str, str]) -> str:
@@ -163,10 +182,13 @@ def no_code(gpu: dict[str, str]) -> str:
         return ""
     if _LOWEST_CODE <= capability < _NO_CODE:
         return ""
-    return (
-        f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; MXNet "
-        f"1.9.1's wheels support 5.0 to 8.9 (Maxwell to Ada). Set device = 'cpu', use hosts with "
-        f"such GPUs, or build MXNet from source"
+    return error_line(
+        "",
+        problem=(
+            f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; "
+            f"MXNet 1.9.1's wheels support 5.0 to 8.9 (Maxwell to Ada)"
+        ),
+        fix="Set device = 'cpu', use hosts with such GPUs, or build MXNet from source",
     )
 
 
@@ -222,7 +244,8 @@ def _compared(
     difference = f"{fact.label} {value(one, name)}, {have} {expected}"
     if fact.required and not one.problems:
         whom = "the controller" if whose == "controller" else "the others"
-        return replace(one, differs=differs, problems=(f"differs from {whom}: {difference}",))
+        problem = error_line("", problem=f"differs from {whom}: {difference}", fix=_INSTALL)
+        return replace(one, differs=differs, problems=(problem,))
     if fact.required:
         return replace(one, differs=differs)
     return replace(one, differs=differs, notes=(*one.notes, difference))

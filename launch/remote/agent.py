@@ -67,7 +67,14 @@ def free_port(address: str, wanted: int | None = None) -> int:
         with contextlib.suppress(*_UNUSABLE):
             _bind(address, port)
             return port
-    raise LaunchError(f"{address}: expected a free port of {_LOWEST} to {highest}, got none")
+    raise LaunchError(
+        error_line(
+            address,
+            expected=f"a free port of {_LOWEST} to {highest}",
+            got="none",
+            fix="End programs that listen there, or choose another address with --interface NAME",
+        )
+    )
 
 
 def _bind(address: str, port: int) -> None:

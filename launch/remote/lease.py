@@ -18,7 +18,7 @@ import threading
 import time
 
 from launch.remote import limits
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 # Imports are few: starting a probe takes most of its time.
 TYPE_CHECKING = False
@@ -100,7 +100,13 @@ def hold(owner: dict[str, Any] | None) -> None:
         return
     lease, other = take(owner)
     if lease is None:
-        raise LaunchError(f"another controller uses this host: {described(other)}")
+        raise LaunchError(
+            error_line(
+                "",
+                problem=f"another controller uses this host: {described(other)}",
+                fix="Wait for it, or end it with 'fab hosts.stop' and the same hosts",
+            )
+        )
 
     def answer_all() -> None:
         while True:

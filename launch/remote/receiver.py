@@ -46,6 +46,7 @@ from launch.remote.files import (
 )
 
 # The longest line lists files, with some 200 bytes each.
+_AGAIN = "Run the same command again to resume"
 _MOST_LINE = 1 << 30
 
 
@@ -75,9 +76,8 @@ class MasterLine:
 
     def _read(self) -> bytes:
         if not select.select([0], [], [], limits.STREAM_SILENCE_SECONDS)[0]:
-            raise LaunchError(
-                f"no message from the controller for {limits.STREAM_SILENCE_SECONDS:.0f} s"
-            )
+            problem = f"no message from the controller for {limits.STREAM_SILENCE_SECONDS:.0f} s"
+            raise LaunchError(error_line("receiver", problem=problem, fix=_AGAIN))
         data = os.read(0, CHUNK)
         if not data:
             sys.exit(1)  # the controller is gone

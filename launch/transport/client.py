@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from launch.hosts import Host
 from launch.remote import limits
-from launch.remote.errors import LaunchError, ProtocolError
+from launch.remote.errors import LaunchError, ProtocolError, error_line
 from launch.transport.line import Line, Starter
 from launch.transport.protocol import MOST_LINE, RECEIVER, Noise, parse_answer, parse_message
 
@@ -135,6 +135,8 @@ class Message:
 
 _AHEAD = 2
 _AGAIN = "Run the same command again to resume"
+_CHECK = "Run 'fab hosts.check' with the same hosts"
+_SAME_CODE = "Install this checkout there with 'fab hosts.install' and the same hosts"
 # Upper limit of a host's answer about one file.
 _FILE_BYTES = 64
 # Upper limit of late answers to earlier requests.
@@ -209,15 +211,14 @@ class RemoteProgram:
         for _ in range(_MOST_LATE):
             answer = self._take(max(0.0, deadline - time.monotonic()))
             if answer is None:
-                raise LaunchError(
-                    f"{self.host.name}: no answer within {seconds:.0f} s to {message['do']!r}. "
-                    f"Check whether the host is overloaded, or its disk or a file system hangs"
-                )
+                problem = f"no answer within {seconds:.0f} s to {message['do']!r}"
+                fix = "Check whether the host is overloaded, or its disk or a file system hangs"
+                raise LaunchError(error_line(self.host.name, problem=problem, fix=fix))
             if answer.values["n"] != self._requests:
                 continue
             values = {name: value for name, value in answer.values.items() if name != "n"}
             if answer.say == "broken":
-                raise LaunchError(f"{self.host.name}: {values['why']}")
+                raise LaunchError(error_line(self.host.name, problem=values["why"]))
             if answer.say not in expected:
                 raise self.protocol_error(f"expected {' or '.join(expected)}, got {answer.say}")
             return {"say": answer.say, **values}
@@ -264,7 +265,8 @@ class RemoteProgram:
     def protocol_error(self, why: str) -> LaunchError:
         """Return the error for a program that broke the protocol."""
         name = "receiver" if self._streams else "probe"
-        return LaunchError(f"{self.host.name}: the {name} broke the protocol: {why}")
+        problem = f"the {name} broke the protocol: {why}"
+        return LaunchError(error_line(self.host.name, problem=problem, fix=_SAME_CODE))
 
     def _take(self, seconds: float) -> Message | None:
         """Return the next message or None; LaunchError if it is the last."""
@@ -278,18 +280,19 @@ class RemoteProgram:
             raise self.protocol_error(self.violation)
         if message.say == "lost" and self._streams:
             why = why or "the receiver ended, or the connection was lost"
-            raise LaunchError(f"{self.host.name}: {why}. {_AGAIN}")
+            raise LaunchError(error_line(self.host.name, problem=why, fix=_AGAIN))
         if message.say == "lost":
             why = why or "the connection was lost"
-            raise LaunchError(f"{self.host.name}: the probe ended: {why}")
+            problem = f"the probe ended: {why}"
+            raise LaunchError(error_line(self.host.name, problem=problem, fix=_CHECK))
         if message.say == "failed" and self._streams:
-            raise LaunchError(f"{self.host.name}: {why}")
+            raise LaunchError(error_line(self.host.name, problem=why))
         return message
 
     def _check_silence(self) -> None:
         if self._streams and time.monotonic() - self._last_read > limits.STREAM_SILENCE_SECONDS:
             why = f"no message for {limits.STREAM_SILENCE_SECONDS:.0f} s"
-            raise LaunchError(f"{self.host.name}: {why}. {_AGAIN}")
+            raise LaunchError(error_line(self.host.name, problem=why, fix=_AGAIN))
 
     def _write(self) -> None:
         while not self._closed.is_set():

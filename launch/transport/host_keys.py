@@ -16,7 +16,7 @@ from paramiko.client import MissingHostKeyPolicy, SSHClient
 from paramiko.hostkeys import HostKeyEntry, HostKeys
 from paramiko.ssh_exception import SSHException
 
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 _GLOBAL = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
 _USER = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
@@ -38,9 +38,15 @@ class _UnknownKeyPolicy(MissingHostKeyPolicy):
         """Append an accepted key to the file of known hosts; else raise UnknownKeyError."""
         if not self._accept:
             raise UnknownKeyError(
-                f"host key ({key.get_name()} {key.fingerprint}) is not in {self._file}. Compare it "
-                f"with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_..._key.pub there), then "
-                f"log in once with ssh, or use --accept-new"
+                error_line(
+                    "",
+                    problem=f"host key ({key.get_name()} {key.fingerprint}) is not in {self._file}",
+                    fix=(
+                        "Compare it with the host's own (ssh-keygen -lf "
+                        "/etc/ssh/ssh_host_..._key.pub there), then log in once with ssh, or use "
+                        "--accept-new"
+                    ),
+                )
             )
         line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
         try:
@@ -50,7 +56,8 @@ class _UnknownKeyPolicy(MissingHostKeyPolicy):
                 start = b"" if file.read() in {b"", b"\n"} else b"\n"
                 file.write(start + line.encode())
         except OSError as error:
-            raise LaunchError(f"{self._file}: cannot be written ({error.strerror})") from error
+            problem = f"cannot be written ({error.strerror})"
+            raise LaunchError(error_line(self._file, problem=problem)) from error
 
 
 class KnownHosts:
@@ -123,7 +130,8 @@ def read_entries(file: Path) -> Iterator[HostKeyEntry]:
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise LaunchError(f"{file}: known hosts cannot be read ({error.strerror})") from error
+        problem = f"known hosts cannot be read ({error.strerror})"
+        raise LaunchError(error_line(file, problem=problem)) from error
     for line in lines:
         entry = _entry(line)
         if entry is not None:

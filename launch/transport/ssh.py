@@ -18,7 +18,7 @@ from paramiko.ssh_exception import SSHException
 
 from launch.hosts import Host, Login
 from launch.remote import limits
-from launch.remote.errors import LaunchError, ProtocolError
+from launch.remote.errors import LaunchError, ProtocolError, error_line
 from launch.transport import ssh_config
 from launch.transport.host_keys import KnownHosts
 from launch.transport.line import (
@@ -49,6 +49,7 @@ _REMOTE = (
     'that a start-up file sets ({startup}): $PATH" >&2; exit 127'
 ).replace("{startup}", STARTUP)
 _STARTUP = f"a start-up file of the login shell ({STARTUP})"
+_RETURN = "Let it return at once if the shell is not interactive"
 
 
 def _session(connection: Connection) -> Channel:
@@ -172,24 +173,35 @@ def _not_begun(line: SshLine, marks: int, seconds: float, *, ended: bool) -> str
     """Return why a program did not start, by the number of missing marks."""
     if not ended:
         if marks == 1:
-            return (
-                f"Python did not start within {seconds:.0f} s. Check whether the host is "
-                f"overloaded, or one of its file systems hangs"
+            return error_line(
+                "",
+                problem=f"Python did not start within {seconds:.0f} s",
+                fix="Check whether the host is overloaded, or one of its file systems hangs",
             )
-        return (
-            f"the login shell ran no command within {seconds:.0f} s; the likely cause is "
-            f"{_STARTUP} that waits. Let it return at once if the shell is not interactive"
+        return error_line(
+            "",
+            problem=(
+                f"the login shell ran no command within {seconds:.0f} s; the likely cause is "
+                f"{_STARTUP} that waits"
+            ),
+            fix=_RETURN,
         )
     code, printed = line.exit_code(), line.last_words() or line.printed()
     end = f"ended with exit code {code}" if code >= 0 else "was killed, or its connection closed,"
     if marks == 1 and (code or printed):
-        return printed or f"Python {end} before it started the program"
+        problem = f"Python {end} before it started the program"
+        return printed or error_line("", problem=problem, fix="Log in with ssh to see the cause")
     if marks == 1:
-        return f"Python received no program; the likely cause is {_STARTUP} that reads its input"
-    return (
-        f"the login shell {end} before it ran a command"
-        f"{f' (it printed {printed!r})' if printed else ''}; the likely cause is {_STARTUP} that "
-        f"exits or closes its output. Let it return at once if the shell is not interactive"
+        problem = f"Python received no program; the likely cause is {_STARTUP} that reads its input"
+        return error_line("", problem=problem, fix=_RETURN)
+    return error_line(
+        "",
+        problem=(
+            f"the login shell {end} before it ran a command"
+            f"{f' (it printed {printed!r})' if printed else ''}; the likely cause is {_STARTUP} "
+            f"that exits or closes its output"
+        ),
+        fix=_RETURN,
     )
 
 
@@ -233,8 +245,11 @@ class Ssh:
         """
         if login.host in through:
             raise LaunchError(
-                f"ProxyJump forms a cycle: {' through '.join([*through, login.host])}. Set "
-                f"'ProxyJump none' for {login.host} in your SSH configuration"
+                error_line(
+                    login.host,
+                    problem=f"ProxyJump forms a cycle: {' through '.join([*through, login.host])}",
+                    fix=f"Set 'ProxyJump none' for {login.host} in your SSH configuration",
+                )
             )
         closings = self._closings
         with self._gate(str(login)):
@@ -248,11 +263,12 @@ class Ssh:
             except Exception as error:
                 made.client.close()
                 self._limits.give()
-                raise LaunchError(f"{login.target}: {explain(error, made)}") from error
+                problem = explain(error, made)
+                raise LaunchError(error_line(login.target, problem=problem)) from error
             self._open[str(login)] = made
             if self._closings > closings:  # while it was made
                 made.client.close()
-                raise LaunchError(f"{login.target}: interrupted")
+                raise LaunchError(error_line(login.target, problem="interrupted"))
             return made
 
     def start(self, host: Host, program: str) -> Line:
@@ -264,10 +280,11 @@ class Ssh:
             line = SshLine(connection, program)
         except (SSHException, EOFError, OSError) as error:
             self._forget(host.login)
-            raise LaunchError(f"{host.name}: {explain(error, connection)}") from error
+            problem = explain(error, connection)
+            raise LaunchError(error_line(host.name, problem=problem)) from error
         if why := line.begin(limits.PROGRAM_START_SECONDS):
             line.close(limits.PROGRAM_END_SECONDS)
-            raise LaunchError(f"{host.name}: {why}")
+            raise LaunchError(error_line(host.name, problem=why))
         return line
 
     def _forget(self, login: Login) -> None:
@@ -310,7 +327,8 @@ class Ssh:
             try:
                 gateway = self.connection(asked, (*through, login.host))
             except LaunchError as error:
-                raise LaunchError(f"{login.target}: gateway {error}") from error
+                problem = f"gateway {error}"
+                raise LaunchError(error_line(login.target, problem=problem)) from error
         made = _Connection(
             login.host,
             user=login.user or None,
@@ -357,7 +375,10 @@ class Ssh:
                     return made.open_gateway()
                 except (OSError, ValueError) as error:  # without the command, which may be secret
                     why = getattr(error, "strerror", None) or "its quotes do not match"
-                    raise LaunchError(f"the ProxyCommand cannot be started ({why})") from None
+                    problem = f"cannot be started ({why})"
+                    fix = f"Run 'ssh {made.host}' to see the cause"
+                    line = error_line("ProxyCommand", problem=problem, fix=fix)
+                    raise LaunchError(line) from None
                 finally:
                     made.gateway = None
         with self._limits.through(str(gateway.original_host), _THROUGH):

@@ -16,20 +16,39 @@ from paramiko.ssh_exception import (
     SSHException,
 )
 
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 from launch.transport.host_keys import UnknownKeyError, files_of, known_as
 
 _MUTE = re.compile("banner|No existing session")
-_REFUSED = "refused the connection. Check that sshd runs on this port"
-_NO_ANSWER = "did not answer within 10 s. Check that the host is up and the firewall allows SSH"
+_NO_ANSWER = error_line(
+    "",
+    problem="did not answer within 10 s",
+    fix="Check that the host is up and the firewall allows SSH",
+)
 _ERRNOS = {
-    errno.ECONNREFUSED: _REFUSED,
-    errno.EHOSTUNREACH: "cannot be reached: no such machine on this network, or it is down",
-    errno.ENETUNREACH: "cannot be reached: this machine has no route to its network",
+    errno.ECONNREFUSED: error_line(
+        "", problem="refused the connection", fix="Check that sshd runs on this port"
+    ),
+    errno.EHOSTUNREACH: error_line(
+        "",
+        problem="cannot be reached: no such machine on this network, or it is down",
+        fix="Correct its address in the hosts file or your SSH configuration",
+    ),
+    errno.ENETUNREACH: error_line(
+        "",
+        problem="cannot be reached: this machine has no route to its network",
+        fix="Correct its address, or connect this machine to that network",
+    ),
     errno.ETIMEDOUT: _NO_ANSWER,
-    errno.ECONNRESET: "closed the connection at once. See the log of its sshd",
-    errno.EMFILE: "needs more open files than this process may have. Raise ulimit -n",
-    errno.ENFILE: "needs more open files than this machine may have. Raise fs.file-max",
+    errno.ECONNRESET: error_line(
+        "", problem="closed the connection at once", fix="See the log of its sshd"
+    ),
+    errno.EMFILE: error_line(
+        "", problem="needs more open files than this process may have", fix="Raise ulimit -n"
+    ),
+    errno.ENFILE: error_line(
+        "", problem="needs more open files than this machine may have", fix="Raise fs.file-max"
+    ),
 }
 
 
@@ -40,37 +59,47 @@ def explain(error: BaseException, to: Connection) -> str:  # noqa: PLR0911 - a c
         case LaunchError() | UnknownKeyError():
             return str(error)
         case socket.gaierror():
-            return (
-                f"the name {to.host} cannot be resolved. Check its spelling, or set its address "
-                f"as HostName in your SSH configuration"
+            return error_line(
+                "",
+                problem=f"the name {to.host} cannot be resolved",
+                fix="Check its spelling, or set its address as HostName in your SSH configuration",
             )
         case BadHostKeyException():
             known, got = error.expected_key, error.key
-            return (
-                f"host key differs from the known one (expected {known.get_name()} "
-                f"{known.fingerprint}, got {got.get_name()} {got.fingerprint}); refused. If the "
-                f"host was reinstalled, remove the old key: ssh-keygen -R "
-                f"{shlex.quote(known_as(to))} -f {files_of(to)[0]}"
+            return error_line(
+                "",
+                problem=(
+                    f"host key differs from the known one (expected {known.get_name()} "
+                    f"{known.fingerprint}, got {got.get_name()} {got.fingerprint}); refused"
+                ),
+                fix=(
+                    f"If the host was reinstalled, remove the old key: ssh-keygen -R "
+                    f"{shlex.quote(known_as(to))} -f {files_of(to)[0]}"
+                ),
             )
         case PasswordRequiredException():
-            return f"{where}: the SSH key has a passphrase. Unlock it with ssh-add"
+            problem = "the SSH key has a passphrase"
+            return error_line(where, problem=problem, fix="Unlock it with ssh-add")
         case AuthenticationException():
-            return (
-                f"{where} rejected the login of {to.user}. Check that its authorized_keys has your "
-                f"public key, set User and IdentityFile in your SSH configuration, or load the key "
-                f"with ssh-add"
+            return error_line(
+                "",
+                problem=f"{where} rejected the login of {to.user}",
+                fix=(
+                    "Check that its authorized_keys has your public key, set User and IdentityFile "
+                    "in your SSH configuration, or load the key with ssh-add"
+                ),
             )
         case ChannelException():
-            return f"{where} refused to open a session ({error}). Raise MaxSessions of its sshd"
+            problem = f"{where} refused to open a session ({error})"
+            return error_line("", problem=problem, fix="Raise MaxSessions of its sshd")
         case ProxyCommandFailure():
             # Without the command: a ProxyCommand may contain a password.
-            return (
-                f"{where}: the ProxyCommand ended before SSH was connected. Run 'ssh {to.host}' to "
-                f"see the cause"
-            )
+            problem = "the ProxyCommand ended before SSH was connected"
+            return error_line(where, problem=problem, fix=f"Run 'ssh {to.host}' to see the cause")
         case FileNotFoundError():
-            file = error.filename
-            return f"{where}: {file} does not exist. Correct IdentityFile in your SSH configuration"
+            problem = f"{error.filename} does not exist"
+            fix = "Correct IdentityFile in your SSH configuration"
+            return error_line(where, problem=problem, fix=fix)
     return f"{where} {_of_network(error)}"
 
 
@@ -81,9 +110,12 @@ def _of_network(error: BaseException) -> str:
         causes = [one.errno for one in error.errors.values() if isinstance(one, OSError)]
         return _ERRNOS.get(causes[0] or 0, f"cannot be reached: {error}") if causes else str(error)
     if isinstance(error, EOFError):
-        return "closed the connection during the handshake. See the log of its sshd"
+        problem = "closed the connection during the handshake"
+        return error_line("", problem=problem, fix="See the log of its sshd")
     if isinstance(error, SSHException) and _MUTE.search(str(error)):
-        return "accepts connections but sends nothing: its sshd is suspended or overloaded"
+        problem = "accepts connections but sends nothing: its sshd is suspended or overloaded"
+        return error_line("", problem=problem, fix="Check the load of the host")
     if isinstance(error, OSError) and error.errno in _ERRNOS:
         return _ERRNOS[error.errno]
-    return f"SSH failed: {' '.join(str(error).split()) or type(error).__name__}"
+    problem = f"SSH failed: {' '.join(str(error).split()) or type(error).__name__}"
+    return error_line("", problem=problem, fix="Log in with ssh to see the cause")

@@ -92,7 +92,8 @@ def open_run(name: str, runs: Path, folder: Path) -> Run:
         raise StoreError(error_line(quoted(name), problem=problem, fix=f"Give {ways}"))
     if not fitting:
         there = [one for kind in _KINDS for one in _there(kind, runs, folder)]
-        raise StoreError(f"{unknown('run, baseline or reference', name, there)}, or a path")
+        known = [*there, "or a path"]
+        raise StoreError(str(unknown("run, baseline or reference", name, known)))
     return _opened(fitting[0], name, runs, folder)
 
 

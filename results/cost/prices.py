@@ -98,7 +98,7 @@ def load_prices(path: Path) -> Prices:
     except (ValueError, RecursionError) as error:
         raise SpecError(error_line(path, problem=f"not a TOML file: {brief(error)}")) from error
     except SpecError as error:
-        raise SpecError(f"{path}: {error}") from error
+        raise SpecError(error_line(path, problem=str(error))) from error
 
 
 def _prices(name: str, data: dict[str, Any]) -> Prices:
@@ -107,17 +107,19 @@ def _prices(name: str, data: dict[str, Any]) -> Prices:
             raise unknown("field", field, ("price", "currency"))
     tables = data.get("price")
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
-        raise SpecError("expected one or more [[price]] tables, got none")
+        expected = "one or more [[price]] tables"
+        raise SpecError(error_line("price", expected=expected, got="none"))
     each, currencies = [], dict[str, int]()
     for number, table in enumerate(tables, 1):
         try:
             each.append(_price(table))
             currency = _currency(table.get("currency", data.get("currency")))
         except SpecError as error:
-            raise SpecError(f"price {number}: {error}") from error
+            raise SpecError(error_line(f"price {number}", problem=str(error))) from error
         currencies.setdefault(currency, number)
     if len(currencies) > 1:
-        raise SpecError(f"expected one currency for all prices, got {' and '.join(currencies)}")
+        expected = "one currency for all prices"
+        raise SpecError(error_line("currency", expected=expected, got=" and ".join(currencies)))
     defaults = [number for number, one in enumerate(each, 1) if not one.key]
     if len(defaults) > 1:
         expected = "host, gpu or processor"
@@ -132,7 +134,8 @@ def _price(table: dict[str, Any]) -> Price:
             raise unknown("field", field, _FIELDS)
     keys = [key for key in _KEYS if key in table]
     if len(keys) > 1:
-        raise SpecError(f"expected one of host, gpu and processor, got {' and '.join(keys)}")
+        expected, got = "one of host, gpu and processor", " and ".join(keys)
+        raise SpecError(error_line("key", expected=expected, got=got))
     if "per_hour" not in table:
         raise SpecError(error_line("per_hour", expected="a price per hour", got="none"))
     per_hour = checked("per_hour", float, table["per_hour"])

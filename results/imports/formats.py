@@ -61,7 +61,7 @@ def read_log(path: Path, name: str = "auto") -> tuple[Format, Log]:
         except SpecError as error:
             if str(error).startswith(f"{path}: "):
                 raise
-            raise SpecError(f"{path}: {error}") from error
+            raise SpecError(error_line(path, problem=str(error))) from error
         if log.stretches:
             return format_, log
     count = len(log.spoilt)
