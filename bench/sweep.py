@@ -133,7 +133,14 @@ def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
     """
     point, _, fault = text.partition(":")
     if ":" not in fault:
-        raise SpecError(error_line("--fault", expected="POINT:ROLE:KIND", got=quoted(text)))
+        raise SpecError(
+            error_line(
+                "--fault",
+                expected="POINT:ROLE:KIND",
+                got=quoted(text),
+                fix="Give --fault 'x2:worker-1:kill@3'",
+            )
+        )
     faulty = chosen(trials, point)
     return tuple(_faulty(trial, fault) if trial in faulty else trial for trial in trials)
 
@@ -197,7 +204,13 @@ def load_sweep(
     except (ValueError, RecursionError) as error:
         raise SpecError(error_line(path, problem=f"not a TOML file: {brief(error)}")) from error
     except OSError as error:
-        raise SpecError(error_line(path, problem=f"cannot be read ({error.strerror})")) from error
+        raise SpecError(
+            error_line(
+                path,
+                problem=f"cannot be read ({error.strerror})",
+                fix="Check the path, and that you may read it",
+            )
+        ) from error
     if engine is not None:
         data["engine"] = engine
     try:
@@ -235,7 +248,14 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         )
     points = data.get("points")
     if not isinstance(points, list) or not points or not all(isinstance(p, dict) for p in points):
-        raise SpecError(error_line("points", expected="at least one [[points]] table", got="none"))
+        raise SpecError(
+            error_line(
+                "points",
+                expected="at least one [[points]] table",
+                got="none",
+                fix="Add [[points]] with devices = [1, 2]",
+            )
+        )
     shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
     _check_names(shared)
     rates = rehearsal_rates(data.get("rehearsal", {}))
@@ -311,7 +331,12 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             if label not in value:
                 raise SpecError(
-                    error_line(name, expected=f"an entry for network {quoted(label)}", got="none")
+                    error_line(
+                        name,
+                        expected=f"an entry for network {quoted(label)}",
+                        got="none",
+                        fix="Add it to the table",
+                    )
                 )
             fields[name] = value[label]
     return fields

@@ -251,7 +251,14 @@ def make(fields: dict[str, Any]) -> Trial:
     if given.get("global_batch_fixed"):
         given.setdefault("batch_per_device", 0)
     if "batch_per_device" not in given:
-        raise SpecError(error_line("batch_per_device", expected="a number of images", got="none"))
+        raise SpecError(
+            error_line(
+                "batch_per_device",
+                expected="a number of images",
+                got="none",
+                fix="Set batch_per_device = 32",
+            )
+        )
     given["env"] = tuple(map(secrets.setting, given.get("env", ())))
     trial = composed(given)
     check(trial)

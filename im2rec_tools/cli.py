@@ -278,7 +278,14 @@ def choice(*words: str) -> Parse:
 
     def parse(called: str, text: str) -> str:
         if text not in words:
-            raise DataError(error_line(called, expected=" or ".join(words), got=quoted(text)))
+            raise DataError(
+                error_line(
+                    called,
+                    expected=" or ".join(words),
+                    got=quoted(text),
+                    fix=f"Give {called} {words[0]}",
+                )
+            )
         return text
 
     return parse

@@ -96,7 +96,12 @@ def _contents(
     found: list[dict[str, Any]] = answer["contents"]
     if len(found) != len(wanted):
         raise LaunchError(
-            error_line(host.name, expected=f"{len(wanted)} data sets", got=len(found))
+            error_line(
+                host.name,
+                expected=f"{len(wanted)} data sets",
+                got=len(found),
+                fix="Install this checkout there with 'fab hosts.install' and the same hosts",
+            )
         )
     return found
 

@@ -218,6 +218,7 @@ def _text(path: Path, where: str) -> str:
                 where,
                 expected="a file with one host per line",
                 problem=f"cannot be read ({error.strerror})",
+                fix="Check the path after --hostfile",
             )
         ) from None
     text = content.decode("utf-8", errors="replace")
@@ -235,7 +236,12 @@ def _text(path: Path, where: str) -> str:
 def _check_format(format: str) -> None:
     if format and format not in FORMATS:
         raise LaunchError(
-            error_line("--hosts-format", expected=" or ".join(FORMATS), got=quoted(format))
+            error_line(
+                "--hosts-format",
+                expected=" or ".join(FORMATS),
+                got=quoted(format),
+                fix="See docs/reference/hosts-file.md",
+            )
         )
 
 

@@ -122,7 +122,10 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
     if not command:
         raise LaunchError(
             error_line(
-                "command", expected="a program and its arguments after the options", got="none"
+                "command",
+                expected="a program and its arguments after the options",
+                got="none",
+                fix="Add it, such as: -- python train.py",
             )
         )
     workers = _whole("-n", given.num_workers, _MOST)
@@ -228,7 +231,10 @@ def _refuse(given: argparse.Namespace) -> None:
             flag = "--" + name.replace("_", "-")
             raise LaunchError(
                 error_line(
-                    flag, expected="--launcher ssh", got="local, which uses this machine only"
+                    flag,
+                    expected="--launcher ssh",
+                    got="local, which uses this machine only",
+                    fix=f"Remove {flag}",
                 )
             )
 

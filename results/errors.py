@@ -6,6 +6,8 @@ from pathlib import Path
 
 from bench.errors import error_line
 
+_FIX = "Check the path, its permissions and the free disk space"
+
 
 class StoreError(Exception):
     """A run folder that cannot be read or written; its text is one line for the user."""
@@ -18,4 +20,4 @@ def store_errors(path: Path, verb: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = f"cannot be {verb} ({error.strerror or error})"
-        raise StoreError(error_line(path, problem=reason)) from error
+        raise StoreError(error_line(path, problem=reason, fix=_FIX)) from error

@@ -219,7 +219,9 @@ def _side_by_side(log: Path, size: int) -> Iterator[RepeatSummary | UnreadableLi
                         yield one
     except BrokenProcessPool as error:
         problem = "a process that read it was killed, probably because memory ran out"
-        raise StoreError(error_line(log, problem=problem)) from error
+        raise StoreError(
+            error_line(log, problem=problem, fix="Free memory, then run the same command again")
+        ) from error
 
 
 def _uninterrupted() -> None:

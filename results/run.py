@@ -201,7 +201,7 @@ def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identit
         asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
         known = ", ".join(sorted({name.name for name in found.values()}))
         problem = f"no point with logs has {asked}; those with logs: {known}"
-        raise StoreError(error_line(folder, problem=problem))
+        raise StoreError(error_line(folder, problem=problem, fix="Choose one of them with --point"))
     newest = max(wanted, key=lambda path: (path / HOSTS).stat().st_mtime)
     return found[newest], newest
 

@@ -268,7 +268,9 @@ def record_log(folder: Path) -> Path:
         there = folder.is_dir()
     except OSError as error:  # such as a name that is too long
         problem = f"no such run folder ({error.strerror})"
-        raise StoreError(error_line(folder, problem=problem)) from error
+        raise StoreError(
+            error_line(folder, problem=problem, fix="List the runs with 'fab results.list'")
+        ) from error
     if not there:
         fix = "List the runs with 'fab results.list'"
         raise StoreError(error_line(folder, problem="no such run folder", fix=fix))
@@ -341,7 +343,13 @@ def read_json(folder: Path, name: str, default: Kind) -> Kind:
 def check_removable(folder: Path) -> None:
     """Raise StoreError unless the folder is a run and holds nothing else."""
     if ".." in folder.parts or not folder.name:
-        raise StoreError(error_line(folder, expected="the name of a run, or a path without '..'"))
+        raise StoreError(
+            error_line(
+                folder,
+                expected="the name of a run, or a path without '..'",
+                fix="List the runs with 'fab results.list'",
+            )
+        )
     if folder.is_symlink():
         problem = f"is a link to {folder.resolve()}"
         raise StoreError(error_line(folder, problem=problem, fix="Name the run itself"))

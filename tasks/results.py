@@ -331,7 +331,12 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     target = Path(to) if to else folder.resolve().with_name(folder.resolve().name + SUFFIX)
     if target.suffix != SUFFIX:
         raise SpecError(
-            error_line("--to", expected=f"a name that ends in {SUFFIX}", got=quoted(to))
+            error_line(
+                "--to",
+                expected=f"a name that ends in {SUFFIX}",
+                got=quoted(to),
+                fix=f"Give --to NAME{SUFFIX}",
+            )
         )
     count = pack(folder, target)
     echo(f"{target}: {count} files, {format_size(target.stat().st_size)}")
@@ -367,6 +372,11 @@ def _run_path(name: str) -> Path:
     name = name.strip()
     if not name or name in {".", ".."} or name.endswith(".zip"):
         raise SpecError(
-            error_line("run", expected="the name or path of a run's folder", got=quoted(name))
+            error_line(
+                "run",
+                expected="the name or path of a run's folder",
+                got=quoted(name),
+                fix="List the runs with 'fab results.list'",
+            )
         )
     return Path(name) if os.sep in name else RUNS / name

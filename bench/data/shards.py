@@ -47,6 +47,7 @@ def _path(text: str) -> Path:
             error_line(
                 f"{brief(text)!r}",
                 problem=f"expected a path of data; cannot be read ({quoted(reason)})",
+                fix="Check the path, and that you may read it",
             )
         ) from error
     return Path(text)
@@ -92,7 +93,11 @@ def shards(data: str) -> tuple[Path, ...]:
             path.open("rb").close()
         except OSError as error:
             raise SpecError(
-                error_line(path, problem=f"cannot be read ({error.strerror})")
+                error_line(
+                    path,
+                    problem=f"cannot be read ({error.strerror})",
+                    fix="Check the path, and that you may read it",
+                )
             ) from error
     twice = [path for path, count in Counter(path.resolve() for path in found).items() if count > 1]
     if twice:

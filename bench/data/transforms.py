@@ -36,7 +36,14 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
     except DataError as error:
         raise SpecError(error_line("", problem=str(error), fix=_FIND)) from error
     if len(record.labels) != 1:
-        raise SpecError(error_line(where, expected="one label", got=len(record.labels)))
+        raise SpecError(
+            error_line(
+                where,
+                expected="one label",
+                got=len(record.labels),
+                fix="Pack the images with one label each",
+            )
+        )
     if not options.test_io and not 0 <= record.labels[0] < options.num_classes:
         raise SpecError(
             error_line(
@@ -46,6 +53,7 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
                     f"{options.num_classes})"
                 ),
                 got=f"{record.labels[0]:g}",
+                fix="Set --num-classes to the number of classes",
             )
         )
     pixels = _decode(record.image, len(out), where)

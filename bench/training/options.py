@@ -36,7 +36,7 @@ MOST_BATCH = 1 << 16
 class _Parser(ProgramParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         name = self.prog.rpartition(".")[2]
-        raise SpecError(error_line(name, problem=f"{message} (--help lists the options)"))
+        raise SpecError(error_line(name, problem=message, fix=f"Run '{self.prog} --help'"))
 
 
 def empty(program: str, description: str) -> argparse.ArgumentParser:

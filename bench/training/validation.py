@@ -71,7 +71,11 @@ def score(scores: Any, labels: Any, k: int) -> Score:
     if not np.isfinite(scores).all():
         raise FloatingPointError(
             error_line(
-                "scores", expected="finite numbers", got="others", problem="training diverged"
+                "scores",
+                expected="finite numbers",
+                got="others",
+                problem="training diverged",
+                fix="Lower --lr",
             )
         )
     best = np.argsort(-scores, axis=1)[:, : max(1, k)]

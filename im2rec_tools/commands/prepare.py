@@ -221,7 +221,8 @@ def _plan(
         raise DataError(
             error_line(
                 dir,
-                problem="no such folder or tar",
+                expected="a folder or tar",
+                got="no such file",
                 fix="Give a folder with one folder of images per class",
             )
         )

@@ -61,7 +61,11 @@ def _try(cluster: Cluster) -> None:
     if done.returncode:
         line = (done.stderr or f"exit code {done.returncode}").strip().splitlines()[-1]
         raise LaunchError(
-            error_line(name, problem=f"user {USER} cannot run {sys.executable} in {ROOT}: {line}")
+            error_line(
+                name,
+                problem=f"user {USER} cannot run {sys.executable} in {ROOT}: {line}",
+                fix="Make the checkout and its environment readable for other users",
+            )
         )
 
 
@@ -103,7 +107,13 @@ def _await_end(name: Path | str, runs: Callable[[], bool]) -> None:
     while runs():
         if time.monotonic() > deadline:
             seconds = limits.PRACTICE_END_SECONDS
-            raise LaunchError(error_line(name, problem=f"did not end within {seconds:.0f} s"))
+            raise LaunchError(
+                error_line(
+                    name,
+                    problem=f"did not end within {seconds:.0f} s",
+                    fix="Run the same command again",
+                )
+            )
         time.sleep(0.01)
 
 

@@ -20,6 +20,7 @@ _RATE = re.compile(r"[1-9][0-9]{0,3}[kmg]bit")
 # More hosts get their hardware addresses in advance instead of by ARP: one kernel keeps 1,024
 # entries for all namespaces, and 33 hosts that reach each other need as many.
 _MOST_ASKING = 16
+_AGAIN = "Run the same command again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +48,14 @@ def run(*argv: str, text: str = "") -> str:
         )
     except subprocess.TimeoutExpired:
         words, seconds = " ".join(argv), limits.COMMAND_SECONDS
-        raise LaunchError(error_line(words, problem=f"did not end within {seconds} s")) from None
+        raise LaunchError(
+            error_line(words, problem=f"did not end within {seconds} s", fix=_AGAIN)
+        ) from None
     if done.returncode:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if "-:" not in line]
-        raise LaunchError(error_line(" ".join(argv), problem=lines[0] if lines else "failed"))
+        raise LaunchError(
+            error_line(" ".join(argv), problem=lines[0] if lines else "failed", fix=_AGAIN)
+        )
     return done.stdout
 
 

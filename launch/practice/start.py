@@ -169,7 +169,11 @@ def _world(wanted: ClusterRequest) -> Iterator[World]:
         owners = [os.pidfd_open(wanted.owner)] if wanted.owner else []  # readable once it has ended
     except ProcessLookupError:
         raise LaunchError(
-            error_line("owner", problem=f"process {wanted.owner} has ended")
+            error_line(
+                "owner",
+                problem=f"process {wanted.owner} has ended",
+                fix="Start the cluster from a program that runs",
+            )
         ) from None
     try:
         with (wanted.folder / "world.log").open("wb") as log:
@@ -232,7 +236,13 @@ def _receive(wanted: ClusterRequest, world: World, deadline: float) -> dict[str,
         for log in (wanted.folder / f"{name}.log" for name in reversed(("world", *wanted.names))):
             text = log.read_text(errors="replace").strip() if log.exists() else ""
             why = f"{text.splitlines()[-1]} ({log.name})" if text else why
-        raise LaunchError(error_line(wanted.folder, problem=f"the cluster did not start: {why}"))
+        raise LaunchError(
+            error_line(
+                wanted.folder,
+                problem=f"the cluster did not start: {why}",
+                fix="See the logs in this folder",
+            )
+        )
     message: dict[str, Any] = json.loads(line)
     return message
 
@@ -244,7 +254,11 @@ def _await_sshd(cluster: Cluster, deadline: float) -> None:
             if not runs(node) or time.monotonic() > deadline:
                 lines = (log.read_text(errors="replace").strip() or "empty log").splitlines()
                 raise LaunchError(
-                    error_line(node.name, problem=f"sshd does not answer: {lines[-1]} ({log})")
+                    error_line(
+                        node.name,
+                        problem=f"sshd does not answer: {lines[-1]} ({log})",
+                        fix="See its log",
+                    )
                 )
             time.sleep(0.02)
 

@@ -57,7 +57,13 @@ class _UnknownKeyPolicy(MissingHostKeyPolicy):
                 file.write(start + line.encode())
         except OSError as error:
             problem = f"cannot be written ({error.strerror})"
-            raise LaunchError(error_line(self._file, problem=problem)) from error
+            raise LaunchError(
+                error_line(
+                    self._file,
+                    problem=problem,
+                    fix="Make it writable for you, or log in once with ssh",
+                )
+            ) from error
 
 
 class KnownHosts:
@@ -131,7 +137,9 @@ def read_entries(file: Path) -> Iterator[HostKeyEntry]:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         problem = f"known hosts cannot be read ({error.strerror})"
-        raise LaunchError(error_line(file, problem=problem)) from error
+        raise LaunchError(
+            error_line(file, problem=problem, fix="Make it readable for you")
+        ) from error
     for line in lines:
         entry = _entry(line)
         if entry is not None:

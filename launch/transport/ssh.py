@@ -268,7 +268,11 @@ class Ssh:
             self._open[str(login)] = made
             if self._closings > closings:  # while it was made
                 made.client.close()
-                raise LaunchError(error_line(login.target, problem="interrupted"))
+                raise LaunchError(
+                    error_line(
+                        login.target, problem="interrupted", fix="Run the same command again"
+                    )
+                )
             return made
 
     def start(self, host: Host, program: str) -> Line:

@@ -67,7 +67,9 @@ class _Directive:
 
 def _directives(file: Path, depth: int) -> tuple[_Directive, ...]:
     if depth == _DEEPEST:
-        raise LaunchError(error_line(file, problem="Include forms a cycle"))
+        raise LaunchError(
+            error_line(file, problem="Include forms a cycle", fix="Remove one of the Include lines")
+        )
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:

@@ -41,6 +41,7 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
                 f"--point {quoted(words)}",
                 expected="words from one point's name",
                 problem=f"in {count}, {matches}",
+                fix="Add words with --point",
             )
         )
     entries = []

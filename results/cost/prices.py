@@ -108,7 +108,7 @@ def _prices(name: str, data: dict[str, Any]) -> Prices:
     tables = data.get("price")
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
         expected = "one or more [[price]] tables"
-        raise SpecError(error_line("price", expected=expected, got="none"))
+        raise SpecError(error_line("", expected=expected, got="none"))
     each, currencies = [], dict[str, int]()
     for number, table in enumerate(tables, 1):
         try:
@@ -119,7 +119,7 @@ def _prices(name: str, data: dict[str, Any]) -> Prices:
         currencies.setdefault(currency, number)
     if len(currencies) > 1:
         expected = "one currency for all prices"
-        raise SpecError(error_line("currency", expected=expected, got=" and ".join(currencies)))
+        raise SpecError(error_line("", expected=expected, got=" and ".join(currencies)))
     defaults = [number for number, one in enumerate(each, 1) if not one.key]
     if len(defaults) > 1:
         expected = "host, gpu or processor"
@@ -135,7 +135,7 @@ def _price(table: dict[str, Any]) -> Price:
     keys = [key for key in _KEYS if key in table]
     if len(keys) > 1:
         expected, got = "one of host, gpu and processor", " and ".join(keys)
-        raise SpecError(error_line("key", expected=expected, got=got))
+        raise SpecError(error_line("", expected=expected, got=got))
     if "per_hour" not in table:
         raise SpecError(error_line("per_hour", expected="a price per hour", got="none"))
     per_hour = checked("per_hour", float, table["per_hour"])

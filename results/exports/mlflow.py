@@ -50,7 +50,11 @@ def write(run: Run, folder: Path) -> list[Path]:
             _fill(MlflowClient(tracking_uri=f"sqlite:///{home / _DATABASE}"), run, home)
     except (MlflowException, SQLAlchemyError) as error:
         problem = f"MLflow reported an error: {' '.join(str(error).split())}"
-        raise StoreError(error_line(home / _DATABASE, problem=problem)) from error
+        raise StoreError(
+            error_line(
+                home / _DATABASE, problem=problem, fix="Check the address and the server's log"
+            )
+        ) from error
     return [home / _DATABASE]
 
 

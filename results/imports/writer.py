@@ -60,7 +60,11 @@ def _numbered(folder: Path, record: Record, known: Sequence[Record]) -> Record:
         if one.identity.code_hash == record.identity.code_hash:
             place = f"{one.identity.name} (repeat {one.identity.repeat + 1})"
             problem = f"already has this log, as {place}; nothing was added"
-            raise StoreError(error_line(folder, problem=problem))
+            raise StoreError(
+                error_line(
+                    folder, problem=problem, fix="Import another log, or choose another --run NAME"
+                )
+            )
     repeats = sum(one.identity.key == record.identity.key for one in known)
     return replace(record, identity=replace(record.identity, repeat=repeats))
 

@@ -101,16 +101,33 @@ def _read(archive: Path) -> Iterator[ZipFile]:
         with ZipFile(archive) as packed:
             yield packed
     except FileNotFoundError as error:
-        raise StoreError(error_line(archive, problem="no such file")) from error
+        raise StoreError(
+            error_line(
+                archive, problem="no such file", fix="Give the path of a file of 'fab results.pack'"
+            )
+        ) from error
     except (BadZipFile, LargeZipFile, zlib.error, EOFError) as error:
         problem = f"damaged or incomplete ({brief(error)})"
-        raise StoreError(error_line(archive, expected="a .zip file", problem=problem)) from error
+        raise StoreError(
+            error_line(
+                archive,
+                expected="a .zip file",
+                problem=problem,
+                fix="Copy it again, or pack the run again with 'fab results.pack'",
+            )
+        ) from error
     except (NotImplementedError, RuntimeError) as error:
         problem = f"unsupported compression or encryption ({brief(error)})"
-        raise StoreError(error_line(archive, problem=problem)) from error
+        raise StoreError(
+            error_line(archive, problem=problem, fix="Pack the run again with 'fab results.pack'")
+        ) from error
     except (OSError, ValueError) as error:
         raise StoreError(
-            error_line(archive, problem=f"cannot be unpacked ({brief(error)})")
+            error_line(
+                archive,
+                problem=f"cannot be unpacked ({brief(error)})",
+                fix="Check the free disk space, or copy the archive again",
+            )
         ) from error
 
 
@@ -120,7 +137,11 @@ def _checked(archive: Path, packed: ZipFile) -> tuple[PurePosixPath, list[ZipInf
     for one in packed.infolist():
         if why := _unsafe(one):
             problem = f"{quoted(one.filename)} {why}; nothing was unpacked"
-            raise StoreError(error_line(archive, problem=problem))
+            raise StoreError(
+                error_line(
+                    archive, problem=problem, fix="Pack the run again with 'fab results.pack'"
+                )
+            )
         parts = PurePosixPath(one.filename).parts
         if not one.is_dir() and parts and not set(parts) & set(_FOREIGN):
             files.append(one)
@@ -163,15 +184,31 @@ def _check_size(archive: Path, files: Sequence[ZipInfo]) -> None:
     if len(files) > _MOST_FILES or total > MOST_BYTES:
         problem = f"would unpack to {format_size(total)} in {len(files)} files"
         limits = f"at most {format_size(MOST_BYTES)} in {_MOST_FILES} files"
-        raise StoreError(error_line(archive, expected=limits, problem=problem))
+        raise StoreError(
+            error_line(
+                archive,
+                expected=limits,
+                problem=problem,
+                fix="Unpack it with another program if you trust its source",
+            )
+        )
     if total > RATIO_BYTES and total > MOST_RATIO * packed:
         problem = f"{format_size(packed)} would unpack to {format_size(total)}"
         ratio = f"a compression ratio of at most {MOST_RATIO}"
-        raise StoreError(error_line(archive, expected=ratio, problem=problem))
+        raise StoreError(
+            error_line(
+                archive,
+                expected=ratio,
+                problem=problem,
+                fix="Get the archive from a source that you trust",
+            )
+        )
     names = [one.filename for one in files]
     if len(set(names)) < len(names):
         problem = "several files have the same name; nothing was unpacked"
-        raise StoreError(error_line(archive, problem=problem))
+        raise StoreError(
+            error_line(archive, problem=problem, fix="Pack the run again with 'fab results.pack'")
+        )
 
 
 def _extract(packed: ZipFile, one: ZipInfo, to: Path) -> None:

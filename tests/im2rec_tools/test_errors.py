@@ -23,5 +23,11 @@ def test_an_error_names_the_place_first_and_the_fix_last(parts: dict[str, str], 
     assert error_line("FILE:3", **parts) == line
 
 
+def test_the_rest_of_a_line_has_no_place_of_its_own() -> None:
+    assert error_line("", expected="a GPU", got="none", fix="Add one") == (
+        "expected a GPU, got none. Add one"
+    )
+
+
 def test_hosts_compose_errors_by_the_same_code() -> None:
     assert inspect.getsource(launch.remote.errors.error_line) == inspect.getsource(error_line)

@@ -21,6 +21,7 @@ from tests.support.hosts.host_reports import FIT
 
 H200 = {"index": "0", "name": "NVIDIA H200", "compute_cap": "9.0"}
 T4 = {"index": "0", "name": "Tesla T4", "compute_cap": "7.5"}
+INSTALL = "Run 'fab hosts.install' with the same hosts"
 K80 = {"index": "1", "name": "Tesla K80", "compute_cap": "3.7"}
 
 
@@ -47,7 +48,7 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
         ({"free_bytes": 5 << 20}, "expected 1 GB of free disk space at /home/bench, got 0.0 GB"),
         ({"clock_skew": 90.0}, "clock is +90.0 s off the controller's. Set up NTP"),
         ({"holder": {"user": "ann", "master": "m1", "process": 7, "since": "now"}}, "ann on m1"),
-        ({"gpus": []}, "expected a GPU, but the driver lists none"),
+        ({"gpus": []}, "expected a GPU, got none from the driver. Set device"),
         ({"gpus": [H200]}, "GPU 0 (NVIDIA H200) has compute capability 9.0; MXNet 1.9.1's wheels"),
         ({"gpus": [T4], "cuda": False}, "MXNet was built without CUDA"),
         ({"gpu_problem": "nvidia-smi failed: x"}, "nvidia-smi failed: x"),
@@ -98,7 +99,9 @@ def test_what_differs_from_most_is_marked_and_other_versions_are_problems() -> N
         [examined("a"), examined("b"), examined("c", mxnet="1.8.0"), examined("d", memory_mib=8000)]
     )
     assert [one.differs for one in found] == [(), (), ("mxnet",), ("memory",)]
-    assert found[2].problems == ("differs from the others: MXNet 1.8.0, most have 1.9.1",)
+    assert found[2].problems == (
+        f"differs from the others: MXNet 1.8.0, most have 1.9.1. {INSTALL}",
+    )
     assert (found[3].problems, found[3].notes) == ((), ("memory 8 GiB, most have 23 GiB",))
     assert lines(found)[-1] == "3 of 4 hosts are ready"
 
@@ -112,7 +115,7 @@ def test_each_host_is_compared_with_the_controller() -> None:
     ):
         found = {one.host.name: one for one in compare_hosts(pair, own)}
         assert (found["b"].differs, found["b"].problems) == ((), ())
-        said = ("differs from the controller: code x, the controller has c0de",)
+        said = (f"differs from the controller: code x, the controller has c0de. {INSTALL}",)
         assert (found["a"].differs, found["a"].problems) == (("code",), said)
     most = [examined("a", mxnet="1.8.0"), examined("b", mxnet="1.8.0"), examined("c")]
     assert [one.differs for one in compare_hosts(most, own)] == [("mxnet",), ("mxnet",), ()]
