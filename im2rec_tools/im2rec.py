@@ -113,7 +113,12 @@ def _check_options(given: argparse.Namespace) -> None:
         if not least <= getattr(given, name) <= most:
             option = f"--{name.replace('_', '-')}"
             raise DataError(
-                error_line(option, expected=f"{least} to {most}", got=getattr(given, name))
+                error_line(
+                    option,
+                    expected=f"{least} to {most}",
+                    got=getattr(given, name),
+                    fix="Run 'python -m im2rec_tools.im2rec --help'",
+                )
             )
     if given.train_ratio + given.test_ratio > 1:
         raise DataError(
