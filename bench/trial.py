@@ -251,14 +251,8 @@ def make(fields: dict[str, Any]) -> Trial:
     if given.get("global_batch_fixed"):
         given.setdefault("batch_per_device", 0)
     if "batch_per_device" not in given:
-        raise SpecError(
-            error_line(
-                "batch_per_device",
-                expected="a number of images",
-                got="none",
-                fix="Set batch_per_device = 32",
-            )
-        )
+        expected, fix = "a number of images", "Set batch_per_device = 32"
+        raise SpecError(error_line("batch_per_device", expected=expected, got="none", fix=fix))
     given["env"] = tuple(map(secrets.setting, given.get("env", ())))
     trial = composed(given)
     check(trial)

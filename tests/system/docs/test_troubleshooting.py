@@ -142,10 +142,10 @@ def test_an_error_without_fix_and_entry_is_found() -> None:
 
 
 def test_a_bare_exception_is_found() -> None:
-    assert bare('raise SpecError(f"{path}: bad")', "bench/x.py") == [(1, "SpecError")]
-    assert bare('problem = "bad"\nraise errors.StoreError(problem)', "results/x.py") != []
+    assert bare('raise SpecError(f"{path}: bad")', "bench/sweep.py") == [(1, "SpecError")]
+    assert bare('problem = "bad"\nraise errors.StoreError(problem)', "results/store.py") != []
     assert bare('raise StoppedError("ended")', "launch/sweep.py") == []
-    assert bare("raise SpecError(error_line(path, problem='bad'))", "bench/x.py") == []
+    assert bare("raise SpecError(error_line(path, problem='bad'))", "bench/sweep.py") == []
 
 
 def test_a_stale_or_vague_entry_is_found() -> None:
