@@ -427,7 +427,7 @@ def test_a_fixed_scale_does_not_act_and_has_a_gradient_of_zeros() -> None:
 
 def test_a_resnet_that_upstream_has_not_for_small_images_is_refused_in_one_line() -> None:
     for name in ("resnet-18", "resnet-34", "resnet-101"):
-        with pytest.raises(SpecError, match=r"depths 50 and 152.*height of 28"):
+        with pytest.raises(SpecError, match=r"a depth of 50 or 152.*height of 28"):
             parse(f"--network {name} --image-shape 3,28,28 --benchmark 1 --windows 1".split())
     fields = {
         "network": "resnet",
@@ -501,5 +501,7 @@ def test_a_checkpoint_whose_trained_scales_would_not_act_is_refused(tmp_path: Pa
         one.hybridize()
         one(image)
     before.export(str(tmp_path / "old"))
-    with pytest.raises(SpecError, match=r"old-0000.params: expected scales.*got trained ones"):
+    with pytest.raises(
+        SpecError, match=r"old-0000.params: expected fixed normalization scales.*got trained ones"
+    ):
         load(net, str(tmp_path / "old"), 0)
