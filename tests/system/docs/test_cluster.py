@@ -42,4 +42,4 @@ def test_practising_goes_as_it_is_written(able: None, tmp_path: Path) -> None:
         down(place / ".practice")
     assert "all 4 ready" in said["hosts.check"]
     assert re.search(r"dist_sync +4.* (ok|unstable)", said["bench.sweep"])
-    assert set(said) >= {f"practice.{name}" for name in ("up", "rate", "cut", "mend", "down")}
+    assert set(said) >= {f"practice.{name}" for name in ("up", "rate", "cut", "restore", "down")}
