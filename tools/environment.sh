@@ -182,6 +182,11 @@ for name in "libgomp.so.1", "libquadmath.so.0":
         print(name)')
     [ -z "$missing" ] ||
         fail "this machine: expected the shared libraries of MXNet, got all but" $missing"." "Install them (Debian, Ubuntu: apt-get install libgomp1 libquadmath0), $again"
+    # fab --help without a task would print the options of Fabric; fab alone prints those of mxscale.
+    fab=$folder/bin/fab
+    if [ -e "$fab" ] && ! grep -q 'del sys.argv' "$fab"; then
+        sed -i "s/^if __name__ == .*/&\n    if sys.argv[1:] in (['-h'], ['--help']): del sys.argv[1:]/" "$fab"
+    fi
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
     log "$folder is ready; its commands are in $folder/bin"
 fi

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -83,6 +84,24 @@ def test_a_changed_lock_file_updates_the_environment_in_place(checkout: Checkout
     checkout.calls.write_text("")
     assert checkout.run().returncode == 0
     assert checkout.called() == []
+
+
+def test_fab_with_help_alone_is_fab_without_arguments(checkout: Checkout) -> None:
+    fab = checkout.folder / "bin" / "fab"
+    fab.write_text(
+        "import sys\nif __name__ == '__main__':\n    sys.argv[0] = 'fab'\n    print(sys.argv)\n"
+    )
+    for version in (2, 3):  # the second update changes nothing
+        (checkout.root / "requirements.lock").write_text(f"anything=={version}\n")
+        assert checkout.run().returncode == 0
+        assert fab.read_text().count("del sys.argv") == 1
+
+    def arguments(*words: str) -> str:
+        return subprocess.check_output([sys.executable, fab, *words], text=True).strip()
+
+    assert arguments("--help") == arguments("-h") == "['fab']"
+    assert arguments("--help", "demo") == "['fab', '--help', 'demo']"
+    assert arguments("demo", "--help") == "['fab', 'demo', '--help']"
 
 
 def test_two_updates_at_once_install_once(checkout: Checkout) -> None:
