@@ -29,7 +29,7 @@ from results.store import Store
 
 
 @contextmanager
-def practising(hosts: int) -> Iterator[Cluster]:
+def local_cluster(hosts: int) -> Iterator[Cluster]:
     """Run a local test cluster, and remove it at the end."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = up(Path(folder) / "cluster", hosts=hosts)
@@ -39,7 +39,7 @@ def practising(hosts: int) -> Iterator[Cluster]:
             down(cluster.folder)
 
 
-def listed(cluster: Cluster) -> list[Host]:
+def unchecked_hosts(cluster: Cluster) -> list[Host]:
     """Return the hosts of a cluster, before any check."""
     return [
         Host(name=node.name, address="", cpus=1, gpus=0, login=Login(host=node.name))
@@ -47,11 +47,11 @@ def listed(cluster: Cluster) -> list[Host]:
     ]
 
 
-def looking(cluster: Cluster) -> tuple[float, list[Host]]:
+def check_seconds(cluster: Cluster) -> tuple[float, list[Host]]:
     """Return the seconds to connect to all hosts and check them, and the hosts."""
     began = time.perf_counter()
     with closing(Ssh(str(cluster.ssh_config))) as ssh:
-        found = examine(listed(cluster), ssh.start, Requirements())
+        found = examine(unchecked_hosts(cluster), ssh.start, Requirements())
     seconds = time.perf_counter() - began
     for one in found:
         if one.problems:
@@ -59,7 +59,7 @@ def looking(cluster: Cluster) -> tuple[float, list[Host]]:
     return seconds, [one.host for one in found]
 
 
-def importing(cluster: Cluster) -> float:
+def import_seconds(cluster: Cluster) -> float:
     """Return the seconds to import MXNet at once in as many processes as a job has."""
     code = "from bench.training.mxnet_shim import mx"
     command = ["env", f"PYTHONPATH={ROOT}", "OMP_NUM_THREADS=1", sys.executable, "-c", code]
@@ -73,7 +73,7 @@ def importing(cluster: Cluster) -> float:
     return time.perf_counter() - began
 
 
-def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
+def start_seconds(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
     """Return the seconds from the request of a dist_sync job to its first window."""
     fields = {"network": "tiny", "batch_per_device": 4, "kvstore": "dist_sync", "windows": 2}
     trial = make(fields | {"devices": len(hosts), "devices_per_host": 1})
@@ -95,7 +95,7 @@ def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
     raise SystemExit(f"{folder}: expected a window of the job, got none")
 
 
-def watching(agents: int, folder: Path) -> tuple[float, float]:
+def controller_cost(agents: int, folder: Path) -> tuple[float, float]:
     """Return the CPU share (1 = one core) and peak bytes of a controller.
 
     Each of its agents has one rank of the simulated engine.
@@ -130,18 +130,18 @@ def main() -> None:
         )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        share, memory = watching(given.agents, Path(folder) / "watch")
+        share, memory = controller_cost(given.agents, Path(folder) / "watch")
     print(f"controller of {given.agents} agents: {share:.1%} of a core, {memory / 1e6:.0f} MB")
-    with practising(given.hosts) as cluster:
-        first, _ = looking(cluster)
-        rest = [looking(cluster)[0] for _ in range(given.repeats)]
+    with local_cluster(given.hosts) as cluster:
+        first, _ = check_seconds(cluster)
+        rest = [check_seconds(cluster)[0] for _ in range(given.repeats)]
     print(
         f"check of {given.hosts} hosts: {statistics.median(rest):.2f} s; first check {first:.1f} s"
     )
-    with practising(given.job_hosts) as cluster, tempfile.TemporaryDirectory() as folder:
-        _, hosts = looking(cluster)
+    with local_cluster(given.job_hosts) as cluster, tempfile.TemporaryDirectory() as folder:
+        _, hosts = check_seconds(cluster)
         pairs = [
-            (importing(cluster), starting(cluster, hosts, Path(folder) / str(n)))
+            (import_seconds(cluster), start_seconds(cluster, hosts, Path(folder) / str(n)))
             for n in range(given.repeats)
         ]
     middle = [statistics.median(one) for one in zip(*pairs, strict=True)]

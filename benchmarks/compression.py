@@ -86,7 +86,7 @@ def bytes_a_step(network: str, threshold: float) -> tuple[float, int]:
     return (many - few) / (_MANY - _FEW) / _JOB["devices"], arrays
 
 
-def apart(network: str) -> tuple[float, float, int]:
+def bytes_with_and_without(network: str) -> tuple[float, float, int]:
     """Return bytes per step without and with compression, and of the arrays.
 
     Counted in a network namespace without other traffic.
@@ -143,7 +143,7 @@ def epochs(updates: Sequence[object], most: int) -> str:
 
 
 def _print_bytes(network: str) -> None:
-    plain, compressed, arrays = apart(network)
+    plain, compressed, arrays = bytes_with_and_without(network)
     print(
         f"{network}, {arrays / 1e6:.1f} MB of weights: {plain / 1e6:.1f} MB per step and worker, "
         f"{compressed / 1e6:.1f} MB with 2bit, a factor of {plain / compressed:.2f}",

@@ -156,7 +156,8 @@ if works; then
     user=$(running)
     [ -z "$user" ] ||
         fail "$folder: cannot be updated to the changed lock files: process $user runs from it. Wait for the process or run 'kill $user', $again"
-    log "updating $folder to the changed lock files ..."
+    [ "$(cat "$folder/lock-stamp" 2>/dev/null)" = "$wanted" ] ||
+        log "updating $folder to the changed lock files ..."
 else
     log "creating $folder with Python ${found%% *} (1 GB, about a minute) ..."
     attempt "$interpreter" -m venv --clear "$folder" || {
