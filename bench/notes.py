@@ -268,7 +268,7 @@ def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:
             found.append(f"{whole(note)}{_count(note.scope)}")
     count.pop(NoteKind.TEXT, None)
     more = {kind: number - most for kind, number in count.items() if number > most}
-    found += [f"{number} more notes of kind {kind}" for kind, number in more.items()]
+    found += [f"more notes of kind {kind}: {number}" for kind, number in more.items()]
     return found
 
 

@@ -48,14 +48,15 @@ def summary_text(options: Options, summary: "TrainingSummary") -> str:
     rate = images / sum(window["seconds"] for window in steady)
     alone = summary.num_workers == 1
     by, of = ("", "") if alone else (f" by rank {summary.rank}", f" of rank {summary.rank}")
+    counted = f"{len(steady)} window{'s' if len(steady) > 1 else ''}"
     if options.bandwidth:  # whose "images" are bytes
-        return f"{rate / 1e6:.0f} MB/s in each direction{by}, in {len(steady)} windows"
+        return f"{rate / 1e6:.0f} MB/s in each direction{by}, in {counted}"
     what = "read" if options.test_io else "trained"
     known = relative_half_width(per_image_seconds(summary.windows), options.warmup_windows)
     batch = steady[-1]["images"] // steady[-1]["steps"]  # ranks may have different batches
     percent = f"{float(f'{100 * known:.2g}'):g}"  # two digits: 110, not 1.1e+02
     lines = [
-        f"{rate:.2f} images/s {what}{by}: {images} images in {len(steady)} windows after a "
+        f"{rate:.2f} images/s {what}{by}: {images} images in {counted} after a "
         f"warm-up of {len(summary.windows) - len(steady)}; worker batch {batch}"
         + (f"; 95 % CI ±{percent} % (within-process variance only)" if math.isfinite(known) else "")
     ]

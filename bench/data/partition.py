@@ -268,7 +268,7 @@ def main() -> None:
     if verify:
         del names[0]
         if wrong := [line for data in names for line in damage(data)]:
-            more = [f"{len(wrong) - 3} more damaged shards"] if len(wrong) > 3 else []
+            more = [f"more damaged shards: {len(wrong) - 3}"] if len(wrong) > 3 else []
             raise SpecError("; ".join([*wrong[:3], *more]))
     for data in names:
         share = read(Path(data)) if Path(data).is_dir() else None

@@ -101,7 +101,7 @@ def test_of_many_hosts_or_ranks_with_one_note_the_first_are_listed() -> None:
     notes = [Note(NoteKind.SLOW_RANK, {"excess": 0.2}, {"rank": n, "host": "h"}) for n in range(5)]
     found = texts(notes)
     assert found[0] == "rank 0 on h: computes 20 % slower than the other ranks"
-    assert found[3:] == ["2 more notes of kind slow-rank"]
+    assert found[3:] == ["more notes of kind slow-rank: 2"]
 
 
 def test_figures_that_are_no_number_are_printed_all_the_same() -> None:
