@@ -35,12 +35,12 @@ def examples(photographs: Path) -> None:
 
 def index(_: Path) -> None:
     assert parse([*BASE, "--data-train-idx=t.idx"]) == parse(BASE)
-    with pytest.raises(SpecError, match=r"the \.idx beside each \.rec file is read"):
+    with pytest.raises(SpecError, match=r"expected the \.idx beside the \.rec file"):
         parse([*BASE, "--data-train-idx=other.idx"])
 
 
 def macrobatch(_: Path) -> None:
-    with pytest.raises(SpecError, match="use --global-batch of that size"):
+    with pytest.raises(SpecError, match="Use --global-batch of that size"):
         parse([*BASE, "--macrobatch-size=256"])
 
 
