@@ -136,8 +136,9 @@ def job_setup(
 def local_setup(what: Sweep) -> ClusterSetup:
     """Return the setup of this machine alone, or as all hosts of a simulation."""
     fake = all(trial.engine == "fake" for trial in what.trials)
-    most = max(what.trials, key=lambda trial: trial.hosts)
-    hosts = rehearse(most.hosts, most.layout.devices_per_host) if fake else (this_machine(),)
+    count = max(trial.hosts for trial in what.trials)
+    devices = max(trial.layout.devices_per_host for trial in what.trials)
+    hosts = rehearse(count, devices) if fake else (this_machine(),)
     check_interpreters(what.trials, hosts, start_local)
     facts: dict[str, Any] = {}
     if not fake:
@@ -153,11 +154,11 @@ def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...
     They are the listed hosts with their listed addresses or names; if none is listed, this
     machine, or example hosts.
     """
-    most = max(what.trials, key=lambda trial: trial.hosts)
-    devices = most.layout.devices_per_host
-    if not hosts and (most.hosts > 1 or most.layout.device == "gpu"):
-        note = f"# no --hostfile: {most.hosts} example hosts with {devices} devices each"
-        return pretend(most.hosts, devices), [note]
+    count = max(trial.hosts for trial in what.trials)
+    devices = max(trial.layout.devices_per_host for trial in what.trials)
+    if not hosts and (count > 1 or any(one.layout.device == "gpu" for one in what.trials)):
+        note = f"# no --hostfile: {count} example hosts with {devices} devices each"
+        return pretend(count, devices), [note]
     named = tuple(
         replace(one, address=one.login.host, tree="~/mxscale") for one in hosts if one.login
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,13 @@ from tasks.report import (
 )
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
+    from pathlib import Path
+
+    from bench.trial import Trial
     from launch.hosts import Host
     from launch.job.monitor import Deadlines
-    from launch.sweep import ClusterSetup
+    from launch.sweep import ClusterSetup, PlannedRun
+    from results.record import Identity
 
 
 ENGINE = OptionHelp(
@@ -93,11 +98,14 @@ def measure(
     in_order: bool = False,
     baseline: str = "",
     finish: Callable[[], None] | None = None,
+    trials: tuple[Trial, ...] = (),
 ) -> None:
     """Run the remaining points of a sweep in random order and build the report.
 
     in_order  run them in file order instead
     finish    called between the last point and the report
+    trials    all points of the sweep, if `what` has some of them only: the report keeps those
+              that it had
     """
     from launch.sweep import points, run_order, sweep
     from plots.screen import show_sweep
@@ -109,7 +117,8 @@ def measure(
     try:
         left = {name for _, name in wanted} - store.done()
         order = wanted if in_order else run_order(wanted, store.folder.resolve().name)
-        show_sweep(sweep(what, wanted, where, store, order))
+        reported = _with_earlier(wanted, replace(what, trials=trials), where, store.folder)
+        show_sweep(sweep(what, reported, where, store, order))
     finally:
         store.close()
     if not left:
@@ -117,6 +126,29 @@ def measure(
     if finish is not None:
         finish()
     build_report(store.folder, baseline=baseline)
+
+
+def _with_earlier(
+    wanted: list[PlannedRun], whole: Sweep, where: ClusterSetup, folder: Path
+) -> list[PlannedRun]:
+    """Return these repeats and those of the sweep's other points that the run's report has."""
+    from launch.sweep import points
+    from results.errors import StoreError
+    from results.reader import asked_identities
+
+    chosen = {trial.name for trial, _ in wanted}
+    earlier: set[Identity] = set()
+    with suppress(StoreError):  # a damaged list is replaced
+        earlier = {name for name in asked_identities(folder) if name.name not in chosen}
+    keys = {name.key for name in earlier}
+    trials = tuple(one for one in whole.trials if one.key in keys)
+    if not trials:
+        return wanted
+    repeats = max(name.repeat for name in earlier) + 1
+    others = points(replace(whole, trials=trials, repeats=repeats), where)
+    found = [*wanted, *(run for run in others if run[1] in earlier)]
+    places = {trial.name: place for place, trial in enumerate(whole.trials)}
+    return sorted(found, key=lambda run: (run[1].repeat, places[run[0].name]))
 
 
 @hosts_task(
@@ -262,6 +294,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     what = replace(what, command=("fab", "bench.sweep", *map(masked_word, host_options.words)))
     if auto_batch:
         check_fitting(what, hosts)
+    every = what.trials
     what = _selected(what, point, repeats, fault)
     deadlines = _deadlines(rendezvous, first_window, progress)
     listening = parse_int("--port", port, most=65535) if port else None
@@ -270,7 +303,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
         if auto_batch:
             what = fitting(what, patient, new_folder(run or what.name), auto_batch)
-        measure(what, run, patient, in_order, baseline)
+        measure(what, run, patient, in_order, baseline, trials=every if point else ())
 
 
 def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:

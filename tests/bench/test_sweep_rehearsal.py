@@ -10,6 +10,7 @@ import fabfile as _fabfile
 from bench.errors import SpecError
 from bench.sweep import load_sweep, with_fault
 from bench.trial import chosen
+from results.run import load
 from tests.support.paths import ROOT
 from tests.support.programs.commands import SWEEP, fab, refusal, sweep_file
 from tests.support.repeats import slow
@@ -105,6 +106,20 @@ def test_faults_and_deadlines_are_given_on_the_command_line(
     assert "x2: hung (stalled): no progress for 3 s after window 1: worker 1 (rank" in done.stderr
     fabfile.bench.bench_sweep.body(Context(), words[1], [], run=words[3])
     assert capsys.readouterr().err.count("images/s") == 2
+
+
+def test_a_point_that_is_run_again_keeps_the_other_rows_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.bench.build_report", lambda folder, baseline: None)
+    text = SWEEP + "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2, 4]\n"
+    sweep, run = sweep_file(tmp_path, text), tmp_path / "run"
+    rows = []
+    for point in ("x2", "x4", "", "x2"):
+        fabfile.bench.bench_sweep.body(Context(), sweep, [], run=str(run), point=point)
+        rows.append([row.trial.layout.devices for row in load(run).rows])
+    assert rows == [[2], [2, 4], [1, 2, 4], [1, 2, 4]]
+    assert not any(row.emulated for row in load(run).rows)
 
 
 @pytest.mark.program
