@@ -155,11 +155,16 @@ def test_the_whole_study_is_rehearsed_and_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.mxnet
 def test_the_fault_of_the_docs_is_seen_and_mended(checkout: Path) -> None:
-    codes = []
-    for command in commands("docs/how-to/rehearse-failures.md"):
-        done = subprocess.run(command, shell=True, cwd=checkout, capture_output=True, check=False)  # noqa: S602
-        codes.append(done.returncode)
-    assert codes == [5, 0]
+    page = "docs/how-to/rehearse-failures.md"
+    done = [
+        subprocess.run(
+            ["sh", "-c", command], cwd=checkout, capture_output=True, text=True, check=False
+        )
+        for command in commands(page)
+    ]
+    assert [one.returncode for one in done] == [5, 0]
+    (quoted,) = re.findall(r"was killed by .* lines: ", (ROOT / page).read_text())
+    assert quoted.strip() in " ".join(done[0].stdout.split())
 
 
 def test_the_sweeps_in_the_docs_load(tmp_path: Path) -> None:
