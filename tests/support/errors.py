@@ -1,4 +1,4 @@
-"""Errors in source code: calls of `error_line`, their constant texts, and bare exceptions."""
+"""Errors in source code: calls of `error_line`, their texts, bare exceptions."""
 
 import ast
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def constant(node: ast.expr | None, names: Names) -> str:
 
 
 def assigned(tree: ast.AST) -> Names:
-    """The strings that each name stands for in a module or function, without inner functions."""
+    """The strings of each name in a module or function, without inner functions."""
     found: Names = {}
     for node in _own(tree):
         pairs: list[tuple[ast.expr, ast.expr]] = []

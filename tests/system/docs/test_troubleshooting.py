@@ -1,4 +1,4 @@
-"""Every error ends with a fix or has an entry in the docs, and every entry is a message."""
+"""Every error has a fix or an entry in the docs; every entry is a message."""
 
 import ast
 import os
@@ -58,7 +58,7 @@ def unexplained(source: str, known: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def bare(source: str, name: str) -> list[tuple[int, str]]:
-    """Line and name of exceptions of the module that are made from a string, without a reason."""
+    """Line and name of exceptions made from a string without a listed reason."""
     found = bare_errors(source)
     return [one for one in found if not {(name, one[1]), ("*", one[1])} & BARE.keys()]
 
@@ -89,7 +89,7 @@ def strings(source: str) -> list[str]:
 
 
 def sources() -> list[str]:
-    """All texts that a user can see: of modules, scripts, notes and the operating system."""
+    """All texts for users: of modules, scripts, notes and the operating system."""
     found = [os.strerror(number) for number in range(1, 134)]
     for path in modules():
         text = path.read_text(encoding="utf-8")
