@@ -98,7 +98,7 @@ def browser() -> Iterator["Browser"]:
     # the headless shell takes a quarter less CPU time
     chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if chromium is None:
-        pytest.skip("Chromium is missing: apt-get install chromium-headless-shell")
+        pytest.skip("needs Chromium: apt-get install chromium-headless-shell")
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield found

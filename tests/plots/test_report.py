@@ -148,7 +148,9 @@ def test_a_report_built_again_keeps_no_files_of_other_records(tmp_path: Path) ->
     assert verify_report(tmp_path).wrong == []
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is here")
+@pytest.mark.skipif(
+    importlib.util.find_spec("pyarrow") is not None, reason="needs a Python without pyarrow"
+)
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path) -> None:
     stored(tmp_path, *three())
     with pytest.raises(StoreError, match=r"--parquet needs pyarrow.*'make exports'"):

@@ -241,7 +241,7 @@ def test_the_plan_of_the_study_shows_every_process_of_sixteen_hosts(
 
 def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None:
     if Path("/proc/driver/nvidia/gpus").is_dir():
-        pytest.skip("this machine has GPUs")
+        pytest.skip("needs a machine without GPUs")
     text = SWEEP.replace("fake", "mxnet") + POINT.replace("2]", "2]\ndevice = 'gpu'")
     code, line = refusal(
         fabfile.bench.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run"

@@ -228,7 +228,7 @@ def test_a_tree_on_a_read_only_disk_is_one_line(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"ant": 1, "dog": 5})
     script = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
     if subprocess.run(["unshare", "-m", "sh", "-c", script], check=False).returncode:
-        pytest.skip("mounting takes privileges that this user lacks")
+        pytest.skip("needs root to mount a file system")
     command = f"{sys.executable} -m im2rec_tools filter {root} --min-images 2"
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"{script} && {command}"],

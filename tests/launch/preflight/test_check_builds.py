@@ -83,7 +83,7 @@ def test_what_is_no_python_with_mxnet_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
 ) -> None:
     if path == "/usr/bin/python3" and not Path(path).exists():
-        pytest.skip("there is none")
+        pytest.skip("needs /usr/bin/python3")
     monkeypatch.chdir(ROOT)
     words = {"sweep": sweep_file(tmp_path, SWEEP), "run": str(tmp_path / "run")}
     code, line = refusal(fabfile.ab.bench_ab, "", f"python={path}", **words)

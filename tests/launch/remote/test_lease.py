@@ -32,7 +32,7 @@ from launch.transport.line import FLAGS, LOADER, sources, start_local
 pytestmark = pytest.mark.program
 NOBODY = pwd.getpwnam("nobody").pw_uid
 WHO = {"user": "ann", "master": "m1", "process": 7, "since": "now"}
-two_users = pytest.mark.skipif(os.getuid() != 0, reason="plays a second user, which needs root")
+two_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a second user")
 
 
 @pytest.fixture(autouse=True)

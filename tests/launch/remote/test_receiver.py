@@ -26,7 +26,7 @@ from tests.support.hosts.pushes import host, pushed, tree_of, written
 
 pytestmark = [pytest.mark.pythons, pytest.mark.program]
 NOBODY = pwd.getpwnam("nobody").pw_uid
-two_users = pytest.mark.skipif(os.getuid() != 0, reason="plays a second user, which needs root")
+two_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a second user")
 
 
 def noted(path: Path, name: str) -> str:

@@ -15,7 +15,8 @@ from tests.support.runs.exports import HOSTILE, good, needed, repeat, run_of
 
 mllog = needed("mllog")
 checker = pytest.importorskip(
-    "mlperf_logging.compliance_checker.mlp_compliance", reason="make exports"
+    "mlperf_logging.compliance_checker.mlp_compliance",
+    reason="needs the libraries of results.export: make exports",
 )
 
 

@@ -136,7 +136,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_words_that_no_point_has_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("anybadge", reason="anybadge is not installed: make exports")
+    pytest.importorskip("anybadge", reason="needs the libraries of results.export: make exports")
     shutil.copytree(ROOT / "docs" / "runs" / "demo", tmp_path / "demo")
     code, text = refusal(TASK, "badge", run=str(tmp_path / "demo"), point="alexnet x3")
     assert code == 2
@@ -144,7 +144,7 @@ def test_words_that_no_point_has_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_point_is_chosen_by_words(tmp_path: Path) -> None:
-    pytest.importorskip("anybadge", reason="anybadge is not installed: make exports")
+    pytest.importorskip("anybadge", reason="needs the libraries of results.export: make exports")
     shutil.copytree(ROOT / "docs" / "runs" / "demo", tmp_path / "demo")
     TASK.body(Context(), "badge", run=str(tmp_path / "demo"), point="inception-v3 x2 dist_sync")
     line = (tmp_path / "demo" / "report" / "exports" / "demo.badge.md").read_text()
@@ -154,7 +154,7 @@ def test_a_point_is_chosen_by_words(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_number_is_refused_where_numbers_are_all_there_is(tmp_path: Path) -> None:
-    pytest.importorskip("anybadge", reason="anybadge is not installed: make exports")
+    pytest.importorskip("anybadge", reason="needs the libraries of results.export: make exports")
     run_of(tmp_path / "run", bad())
     with pytest.raises(Exit, match="expected a training point with a result, got none") as caught:
         TASK.body(Context(), "badge", run=str(tmp_path / "run"))

@@ -20,7 +20,7 @@ def on_a_disk_of_its_own(script: str, disk: Path) -> list[str]:
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=16k none {disk}"
     if subprocess.run(["unshare", "-m", "sh", "-c", mount], check=False).returncode:
-        pytest.skip("mounting takes privileges that this user lacks")
+        pytest.skip("needs root to mount a file system")
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"{mount} && {script}"],
         cwd=ROOT,

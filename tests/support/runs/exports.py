@@ -21,7 +21,7 @@ def needed(module: str) -> Any:
     """Return the exporter; skip the test with the fix if its library is missing."""
     return pytest.importorskip(
         f"results.exports.{module}",
-        reason=f"the libraries of exports are not installed: make exports ({module})",
+        reason="needs the libraries of results.export: make exports",
         exc_type=ModuleNotFoundError,
     )
 

@@ -151,7 +151,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(tmp_path: Path) -
     assert kept.read_text() == "mine"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user takes root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_a_part_of_another_user_in_a_shared_folder_is_one_line(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -181,7 +181,9 @@ def test_a_part_of_another_user_in_a_shared_folder_is_one_line(tmp_path: Path) -
             0o755,
             12345,
             "belongs to another user (uid 12345). Copy the .zip to a folder of your own",
-            marks=pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder away takes root"),
+            marks=pytest.mark.skipif(
+                os.geteuid() != 0, reason="needs root to change a folder's owner"
+            ),
         ),
     ],
 )

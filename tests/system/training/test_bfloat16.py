@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.mxnet,
     pytest.mark.skipif(
         not startup.newest_instruction_set(startup.cpu_flags()).startswith("AVX512_CORE"),
-        reason="this processor has no AVX-512",
+        reason="needs a CPU with AVX-512",
     ),
 ]
 
