@@ -141,7 +141,10 @@ def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
                 fix="Give --fault 'x2:worker-1:kill@3'",
             )
         )
-    faulty = chosen(trials, point)
+    try:
+        faulty = chosen(trials, point)
+    except SpecError as error:
+        raise SpecError(error_line("--fault", problem=str(error))) from error
     return tuple(_faulty(trial, fault) if trial in faulty else trial for trial in trials)
 
 
@@ -202,7 +205,8 @@ def load_sweep(
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(error_line(path, problem=f"not a TOML file: {brief(error)}")) from error
+        problem, fix = f"not a TOML file: {brief(error)}", "See docs/reference/sweep-file.md"
+        raise SpecError(error_line(path, problem=problem, fix=fix)) from error
     except OSError as error:
         raise SpecError(
             error_line(

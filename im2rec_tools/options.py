@@ -2,7 +2,9 @@
 
 import argparse
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
+
+from im2rec_tools.errors import error_line
 
 # Defaults of an option that a program cannot do without, and of a flag.
 REQUIRED = "required"
@@ -73,3 +75,8 @@ class ProgramParser(argparse.ArgumentParser):
         )
         self._positionals.title, self._optionals.title = "Arguments", "Options"
         self.add_argument("-h", "--help", action="help", help="Print this help and exit")
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line for a wrong command line, and exit with 2."""
+        line = error_line(self.prog, problem=message, fix=f"Run '{self.prog} --help'")
+        self.exit(2, f"error: {line}\n")

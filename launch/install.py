@@ -145,7 +145,8 @@ def _wheels(folder: Path | None) -> list[Path]:
         raise LaunchError(
             error_line(
                 f"--wheelhouse {folder}",
-                expected="wheels, found none",
+                expected="wheels",
+                got="none",
                 fix=(
                     "Fill it on a machine with a package index and the hosts' Python version and "
                     f"processor: python -m pip download --no-deps --only-binary :all: -d {folder} "

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bench.data import augmentation_options
 from bench.data.augmentation_options import flag
@@ -34,7 +34,7 @@ MOST_BATCH = 1 << 16
 
 
 class _Parser(ProgramParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         name = self.prog.rpartition(".")[2]
         raise SpecError(error_line(name, problem=message, fix=f"Run '{self.prog} --help'"))
 

@@ -82,7 +82,7 @@ def split(root: Path, wanted: SplitOptions) -> Plan:
                 root,
                 expected=f"a class with more than {wanted.images} images",
                 got="none",
-                fix="Move fewer images per class",
+                fix="Move fewer images with --val-per-class N",
             )
         )
     total = sum(map(len, val.values())) + len(moves)

@@ -36,9 +36,11 @@ def up(
     Raises LaunchError if this machine or user cannot, or one already runs in the folder.
     """
     if not 1 <= hosts <= _MOST:
-        raise LaunchError(error_line("hosts", expected=f"1 to {_MOST}", got=hosts))
+        raise LaunchError(error_line("--hosts", expected=f"1 to {_MOST}", got=hosts))
     if not _SIZE.fullmatch(home):
-        raise LaunchError(error_line("home", expected="a size such as 512m or 2g", got=f"{home!r}"))
+        raise LaunchError(
+            error_line("--home", expected="a size such as 512m or 2g", got=f"{home!r}")
+        )
     if why := missing():
         raise LaunchError(why)
     folder = folder.resolve()
@@ -76,7 +78,8 @@ def load(folder: Path) -> Cluster:
         raise LaunchError(
             error_line(
                 folder,
-                expected="a local test cluster, found none",
+                expected="a local test cluster",
+                got="none",
                 fix="Start one with 'fab practice.up', or name another folder with --dir",
             )
         )

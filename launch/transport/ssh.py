@@ -263,7 +263,7 @@ class Ssh:
             except Exception as error:
                 made.client.close()
                 self._limits.give()
-                problem = explain(error, made)
+                problem = explain(error, made, login.target)
                 raise LaunchError(error_line(login.target, problem=problem)) from error
             self._open[str(login)] = made
             if self._closings > closings:  # while it was made

@@ -52,9 +52,15 @@ _ERRNOS = {
 }
 
 
-def explain(error: BaseException, to: Connection) -> str:  # noqa: PLR0911 - a cause each
-    """Return the message for a failed connection: the cause, the place and the fix."""
-    where = f"{to.host} port {to.port}"
+def explain(  # noqa: PLR0911 - a cause each
+    error: BaseException, to: Connection, called: str = ""
+) -> str:
+    """Return the message for a failed connection: the place, the cause and the fix.
+
+    Without the place if that is how the host is `called`: the caller's line begins with it.
+    """
+    full = f"{to.host} port {to.port}"
+    where = "" if called == full else full
     match error:
         case LaunchError() | UnknownKeyError():
             return str(error)
@@ -83,14 +89,14 @@ def explain(error: BaseException, to: Connection) -> str:  # noqa: PLR0911 - a c
         case AuthenticationException():
             return error_line(
                 "",
-                problem=f"{where} rejected the login of {to.user}",
+                problem=f"{where} rejected the login of {to.user}".lstrip(),
                 fix=(
                     "Check that its authorized_keys has your public key, set User and IdentityFile "
                     "in your SSH configuration, or load the key with ssh-add"
                 ),
             )
         case ChannelException():
-            problem = f"{where} refused to open a session ({error})"
+            problem = f"{where} refused to open a session ({error})".lstrip()
             return error_line("", problem=problem, fix="Raise MaxSessions of its sshd")
         case ProxyCommandFailure():
             # Without the command: a ProxyCommand may contain a password.
@@ -100,7 +106,7 @@ def explain(error: BaseException, to: Connection) -> str:  # noqa: PLR0911 - a c
             problem = f"{error.filename} does not exist"
             fix = "Correct IdentityFile in your SSH configuration"
             return error_line(where, problem=problem, fix=fix)
-    return f"{where} {_of_network(error)}"
+    return f"{where} {_of_network(error)}".lstrip()
 
 
 def _of_network(error: BaseException) -> str:

@@ -35,13 +35,14 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
         names = [words]
     if len(names) != 1:
         matches = f"these match: {', '.join(names)}" if names else "no point matches"
+        fix = "Add words" if names else "'fab report.show' lists the points of a run"
         count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         raise SpecError(
             error_line(
                 f"--point {quoted(words)}",
                 expected="words from one point's name",
                 problem=f"in {count}, {matches}",
-                fix="Add words with --point",
+                fix=fix,
             )
         )
     entries = []

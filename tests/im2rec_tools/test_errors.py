@@ -6,6 +6,7 @@ import pytest
 
 import launch.remote.errors
 from im2rec_tools.errors import error_line
+from im2rec_tools.options import ProgramParser
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,11 @@ def test_the_rest_of_a_line_has_no_place_of_its_own() -> None:
 
 def test_hosts_compose_errors_by_the_same_code() -> None:
     assert inspect.getsource(launch.remote.errors.error_line) == inspect.getsource(error_line)
+
+
+def test_a_wrong_command_line_of_a_program_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        ProgramParser(prog="python -m x").parse_args(["--bogus"])
+    assert capsys.readouterr().err == (
+        "error: python -m x: unrecognized arguments: --bogus. Run 'python -m x --help'\n"
+    )

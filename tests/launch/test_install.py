@@ -66,7 +66,7 @@ def test_code_is_copied_once_and_data_stay(checkout: Path, tmp_path: Path) -> No
 def test_wheels_are_pushed_where_hosts_have_no_index(checkout: Path, tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    with pytest.raises(LaunchError, match=r"expected wheels, found none\. Fill .* pip download"):
+    with pytest.raises(LaunchError, match=r"expected wheels, got none\. Fill .* pip download"):
         installed(tmp_path, wheelhouse=wheels)
     (wheels / "x-1-py3-none-any.whl").write_bytes(b"x")
     _, said = installed(tmp_path, wheelhouse=wheels)

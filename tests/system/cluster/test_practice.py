@@ -202,7 +202,7 @@ def test_nothing_is_left_two_seconds_after_a_death(
     assert not started(cluster.pid)
     mounts = Path("/proc/self/mounts").read_text()
     assert f"size={2 << 20}k" not in mounts  # a host's /home
-    with pytest.raises(LaunchError, match="expected a local test cluster, found none"):
+    with pytest.raises(LaunchError, match="expected a local test cluster, got none"):
         load(cluster.folder)
     again = up(cluster.folder, hosts=1)
     assert answers(again, "node01")
