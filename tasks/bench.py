@@ -131,7 +131,7 @@ def measure(
 def _with_earlier(
     wanted: list[PlannedRun], whole: Sweep, where: ClusterSetup, folder: Path
 ) -> list[PlannedRun]:
-    """Return these repeats and those of the sweep's other points that the run's report has."""
+    """Return these repeats and, of the sweep's other points, those in the report."""
     from launch.sweep import points
     from results.errors import StoreError
     from results.reader import asked_identities
