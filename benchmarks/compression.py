@@ -27,8 +27,8 @@ from im2rec_tools.commands.trees import SplitOptions
 from im2rec_tools.formats.recipe import Recipe
 from launch.hosts import ROOT, this_machine
 from launch.sweep import ClusterSetup, points, sweep
-from results.progress import JobProgress
-from results.record import Record, RepeatStart
+from results.progress import SweepUpdate
+from results.record import Record
 from results.store import Store
 
 _JOB: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2}
@@ -38,9 +38,7 @@ _ACCURACY = 0.5
 _OWN_LOOPBACK = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 
-def running(
-    *trials: Trial, repeats: int = 1
-) -> Generator[RepeatStart | Event | JobProgress | Record]:
+def running(*trials: Trial, repeats: int = 1) -> Generator[SweepUpdate]:
     """Yield the updates of these trials; each repeat runs all of them."""
     what = Sweep(name="benchmark", description="", repeats=repeats, trials=trials, text="")
     where = ClusterSetup(hosts=(this_machine(),))

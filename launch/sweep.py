@@ -29,7 +29,7 @@ from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError, error_line
 from launch.transport.line import Starter, start_local
 from results.host_facts import HOST_FACTS, Place, omitted
-from results.progress import JobProgress, sweep_seconds_left
+from results.progress import JobProgress, Suspects, SweepUpdate, sweep_seconds_left
 from results.record import Identity, Record, RepeatStart
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, SWEEP, job_logs
 from results.store import Store, set_environment
@@ -133,14 +133,14 @@ def sweep(
     where: ClusterSetup,
     store: Store,
     order: Sequence[PlannedRun] | None = None,
-) -> Generator[RepeatStart | Event | JobProgress | Record]:
+) -> Generator[SweepUpdate]:
     """Run the repeats that the store does not have yet.
 
     The store then describes this sweep.
 
     `order` is the execution order, or the repeats that run; reports keep the order of `wanted`.
-    Yields the start, the events, one progress per second and the record of each repeat; a record
-    is stored first.
+    Yields the start, the events, one progress per second, the suspects of a failure and the record
+    of each repeat; a record is stored first.
     """
     asked = [
         asdict(name) | ({} if name.repeat else {"trial": trial.fields}) for trial, name in wanted
@@ -228,7 +228,7 @@ def check_devices(trial: Trial, where: ClusterSetup) -> None:
 
 def _point(
     trial: Trial, name: Identity, where: ClusterSetup, store: Store, agents: Agents
-) -> Generator[Event | JobProgress | Record, None, Record]:
+) -> Generator[Event | JobProgress | Suspects | Record, None, Record]:
     logs = job_logs(store.folder, trial.key, name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     monitor, verdict = yield from _job((trial, name), where, agents, logs, started)
@@ -254,6 +254,8 @@ def _point(
     )
     store.append(record)
     compress(logs)
+    if verdict.suspects:
+        yield Suspects(processes=verdict.suspects)
     yield record
     if verdict.stopped:
         raise StoppedError("ended by 'fab hosts.stop'; finished points are kept")

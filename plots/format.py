@@ -89,6 +89,15 @@ def _ends(ratio: Ratio) -> tuple[float, float]:
     return low, high
 
 
+_STATUS_WORDS = {"hung": "stalled", "lost": "host lost", "unstable": "no steady state"}
+
+
+def status_text(status: str) -> str:
+    """Return a status for messages, with its plain word: 'hung (stalled)'."""
+    word = _STATUS_WORDS.get(status)
+    return f"{status} ({word})" if word else status
+
+
 def in_cell(text: str) -> str:
     """Escape a text for one cell of a Markdown table."""
     if _PLAIN.fullmatch(text):

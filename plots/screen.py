@@ -12,17 +12,17 @@ from bench.trial import Trial
 from im2rec_tools.console import Screen, line
 from im2rec_tools.progress import job_seconds_left, time_left
 from im2rec_tools.terminal import echo
-from plots.format import significant
+from plots.failed_repeats import FailedRepeat
+from plots.format import significant, status_text
 from plots.tables.scaling import rate_unit
 from plots.workers import rendezvous_text, worker_table
-from results.progress import JobProgress
+from results.progress import JobProgress, Suspects, SweepUpdate
 from results.rates import rate_of
 from results.record import Record, RepeatStart
 
 _REFRESH_SECONDS = 0.25
 # The title, the header, the line on other workers, the sweep's bar, and the cursor's own line.
 _OTHER_LINES = 5
-_STATUS_WORDS = {"hung": "stalled", "lost": "host lost", "unstable": "no steady state"}
 
 
 class SweepScreen:
@@ -60,7 +60,7 @@ class SweepScreen:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, update: RepeatStart | Event | JobProgress | Record) -> None:
+    def show(self, update: SweepUpdate) -> None:
         """Show one update of a sweep."""
         if isinstance(update, RepeatStart):
             self._begin(update)
@@ -68,7 +68,7 @@ class SweepScreen:
             self._follow(update)
         elif isinstance(update, Record):
             self._end(update)
-        elif update.kind == "epoch":
+        elif isinstance(update, Event) and update.kind == "epoch":
             self._epoch(update)
         now = time.monotonic()
         if self._live is None or isinstance(update, Event):
@@ -167,8 +167,7 @@ class SweepScreen:
         self._glimpse = None
         self._move(self._started.number, "")
         if record.status != "ok":
-            word = _STATUS_WORDS.get(record.status)
-            self._line(f"{record.status}{f' ({word})' if word else ''}: {record.message}")
+            self._line(f"{status_text(record.status)}: {record.message}")
             return
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
         name, scale = rate_unit(record.trial)
@@ -199,8 +198,17 @@ def job_time_left(
     return f"{'up to' if early else 'about'} {time_left(left)} left"
 
 
-def show_sweep(updates: Iterable[RepeatStart | Event | JobProgress | Record]) -> None:
-    """Run a sweep by taking its updates, and show each."""
+def show_sweep(updates: Iterable[SweepUpdate]) -> list[FailedRepeat]:
+    """Run a sweep by taking its updates, and show each; return the failed repeats."""
+    failed: list[FailedRepeat] = []
+    suspects: tuple[str, ...] = ()
     with SweepScreen() as screen:
         for update in updates:
             screen.show(update)
+            if isinstance(update, RepeatStart):
+                suspects = ()
+            elif isinstance(update, Suspects):
+                suspects = update.processes
+            elif isinstance(update, Record) and update.status != "ok":
+                failed.append(FailedRepeat(record=update, suspects=suspects))
+    return failed

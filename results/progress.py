@@ -4,6 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from bench.events import Event
+from results.record import Record, RepeatStart
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerProgress:
@@ -44,6 +47,19 @@ class JobProgress:
     met_seconds: float | None
     quiet_seconds: float
     idle: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspects:
+    """The processes that caused a job's failure, such as 'worker-2'.
+
+    Precedes its record.
+    """
+
+    processes: tuple[str, ...]
+
+
+SweepUpdate = RepeatStart | Event | JobProgress | Suspects | Record
 
 
 def sweep_seconds_left(left: Sequence[str], finished: Iterable[tuple[str, float]]) -> float | None:

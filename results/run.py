@@ -12,7 +12,7 @@ from bench.trial import Trial
 from results.errors import StoreError
 from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
 from results.reader import asked_identities, asked_trials, read_summaries
-from results.record import Identity, grouped
+from results.record import Identity, Record, grouped
 from results.repeat import RepeatSummary
 from results.run_folder import ASKED, ENVIRONMENT, HOSTS, LOGS, SWEEP
 from results.scaling import ScalingRow, rows_of, with_chosen_baseline
@@ -172,19 +172,20 @@ def with_baseline(run: Run, text: str) -> Run:
     return replace(run, rows=with_chosen_baseline(run.rows, parse_baseline(text), run.unmeasured))
 
 
-def known_identities(folder: Path) -> list[Identity]:
-    """Return the identities of a run folder: those last requested, and those recorded."""
-    return list(
-        dict.fromkeys([*asked_identities(folder), *(one.identity for one in read_records(folder))])
-    )
+def known_identities(folder: Path, records: Iterable[Record]) -> list[Identity]:
+    """Return the identities of a run: those last requested, and those recorded."""
+    return list(dict.fromkeys([*asked_identities(folder), *(one.identity for one in records)]))
 
 
 def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path]:
     """Return the newest job with logs that matches, and the folder of its logs.
 
-    Its point's name must have all the words; `repeat` counts from 1. StoreError if none matches.
+    Its point's name must have all the words; `repeat` counts from 1. Without words, jobs without a
+    result come first. StoreError if none matches.
     """
-    names = {(name.key, str(name.repeat)): name for name in known_identities(folder)}
+    records = read_records(folder)
+    statuses = {(one.identity.key, str(one.identity.repeat)): one.status for one in records}
+    names = {(name.key, str(name.repeat)): name for name in known_identities(folder, records)}
     found = {
         path.parent: names[path.parts[-3], path.parts[-2]]
         for path in folder.glob(f"{LOGS}/*/*/{HOSTS}")
@@ -202,7 +203,12 @@ def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identit
         known = ", ".join(sorted({name.name for name in found.values()}))
         problem = f"no point with logs has {asked}; those with logs: {known}"
         raise StoreError(error_line(folder, problem=problem, fix="Choose one of them with --point"))
-    newest = max(wanted, key=lambda path: (path / HOSTS).stat().st_mtime)
+
+    def order(path: Path) -> tuple[bool, float]:
+        has_result = statuses.get((path.parts[-2], path.parts[-1])) == "ok"
+        return not (words or has_result), (path / HOSTS).stat().st_mtime
+
+    newest = max(wanted, key=order)
     return found[newest], newest
 
 

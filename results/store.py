@@ -98,7 +98,7 @@ class Store:
         self._log = folder / RECORDS
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = lock(folder / LOCK)
+            self._lock = lock(folder / LOCK, "choose another --run NAME")
         except OSError as error:
             raise self._unwritable(error) from error
         try:
@@ -152,8 +152,11 @@ class Store:
         self._lock.close()
 
 
-def lock(path: Path) -> IO[str]:
-    """Lock a file, write this process's id into it; StoreError if it is locked."""
+def lock(path: Path, instead: str = "") -> IO[str]:
+    """Lock a file, write this process's id into it; StoreError if it is locked.
+
+    `instead` is another way than to wait for its holder.
+    """
     lock = open(path, "a+", encoding="utf-8", opener=_unlinked)  # noqa: SIM115 - an opener
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,12 +165,21 @@ def lock(path: Path) -> IO[str]:
             lock.seek(0)
             holder = lock.read().strip()
         problem = f"another sweep (process {holder}) is writing to it"
-        fix = "Wait for it to end, or choose another --run NAME"
+        fix = how_to_end(holder, instead)
         raise StoreError(error_line(path.parent, problem=problem, fix=fix)) from error
     lock.truncate(0)
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
+
+
+def how_to_end(process: str, instead: str = "") -> str:
+    """Return the fix for a run that a sweep's process is writing to."""
+    wait = f"Wait for it to end{', or ' * bool(instead)}{instead}"
+    if not process.isdigit():
+        return wait
+    shown = f"'ps -fp {process}' shows it; 'kill -INT {process}' ends it and keeps finished work"
+    return f"{wait}. {shown}"
 
 
 def writing_process(folder: Path) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from invoke.exceptions import Exit
 
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
@@ -17,7 +20,14 @@ from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
 from bench.trial import chosen, make
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
-from tasks.cli import NO_HOST_OPTIONS, command, hosts_task, read_only_command, task
+from tasks.cli import (
+    NO_HOST_OPTIONS,
+    InterruptedReport,
+    command,
+    hosts_task,
+    read_only_command,
+    task,
+)
 from tasks.report import (
     RUN,
     SPEEDUP_BASELINE,
@@ -25,6 +35,7 @@ from tasks.report import (
     checked_baseline,
     new_folder,
     prices_of,
+    run_name,
     timestamped_name,
 )
 
@@ -108,6 +119,7 @@ def measure(
               that it had
     """
     from launch.sweep import points, run_order, sweep
+    from plots.failed_repeats import failure_lines
     from plots.screen import show_sweep
     from results.store import Store
 
@@ -118,14 +130,29 @@ def measure(
         left = {name for _, name in wanted} - store.done()
         order = wanted if in_order else run_order(wanted, store.folder.resolve().name)
         reported = _with_earlier(wanted, replace(what, trials=trials), where, store.folder)
-        show_sweep(sweep(what, reported, where, store, order))
+        failed = show_sweep(sweep(what, reported, where, store, order))
     finally:
         store.close()
     if not left:
         echo("Finished points are not rerun; use a new --run NAME to measure again.")
     if finish is not None:
         finish()
-    build_report(store.folder, baseline=baseline)
+    name = run_name(store.folder)
+    lines = list(failure_lines(failed, name, what.repeats))
+    try:
+        build_report(store.folder, baseline=baseline)
+        echo(*lines, err=True)
+    except KeyboardInterrupt:
+        words = ["--run", name, *(["--speedup-baseline", baseline] if baseline else [])]
+        raise InterruptedReport(
+            "interrupted while writing the report; all repeats are kept. "
+            f"Complete it with: fab report.build {shlex.join(words)}"
+        ) from None
+    except Exit as end:
+        if not lines:
+            raise
+        echo(*filter(None, [end.message]), *lines, err=True)  # the failures end the output
+        raise Exit(code=end.code) from end
 
 
 def _with_earlier(

@@ -179,6 +179,16 @@ def read_only_command(body: Body) -> Body:
     return _run_body(body, lambda *_: {})
 
 
+class InterruptedReport(KeyboardInterrupt):
+    """An interrupt while the report was written; with the way to complete it."""
+
+
+def _interrupted(error: KeyboardInterrupt) -> str:
+    if isinstance(error, InterruptedReport):
+        return str(error)
+    return "interrupted; finished work is kept. Run the command again to continue"
+
+
 def _dry_run_options(c: Context, body: Body) -> dict[str, bool]:
     """Return the options by which a task honors fab's --dry; SpecError if it has none."""
     if not c.config.run.dry:
@@ -216,11 +226,8 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
             # The reader, such as head, has exited.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise Exit(code=141) from None
-        except KeyboardInterrupt:
-            raise Exit(
-                "interrupted; finished work is kept. Run the command again to continue",
-                code=exit_code(caught),
-            ) from None
+        except KeyboardInterrupt as error:
+            raise Exit(_interrupted(error), code=exit_code(caught)) from None
 
     return wrapped
 

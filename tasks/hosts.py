@@ -118,7 +118,7 @@ def _copy_data(
         "point": OptionHelp(
             "WORDS",
             "Words of the point's name, such as 'alexnet x32'; if several match, the last that ran",
-            empty="the last point that ran",
+            empty="the last point without a result, else the last that ran",
         ),
         "repeat": OptionHelp("N", "Repeat of the point, from 1", empty="the last one that ran"),
         "lines": OptionHelp("N", "Lines per log"),
@@ -134,7 +134,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 
     Each log has a heading with the host and the process.
     """
-    from launch.job.logs import files_of, lines_of
+    from launch.job.logs import files_of, is_started, lines_of
     from results.run import job_with_logs, newest_with_logs
     from results.worker_log import process_hosts
 
@@ -156,8 +156,9 @@ def hosts_logs(  # type: ignore[no-untyped-def]
     echo(f"# {name.name}, repeat {name.repeat + 1}: {short_path(logs)}")
     damaged = []
     for one in [process] if process else hosts:
-        files = " ".join(path.name for path in files_of(logs, one))
-        echo("", f"# {hosts[one]} {one}: {files or 'printed nothing'}")
+        files = [path for path in files_of(logs, one) if path.stat().st_size]
+        silent = "printed nothing" if is_started(logs, one) else "never started"
+        echo("", f"# {hosts[one]} {one}: {' '.join(path.name for path in files) or silent}")
         try:
             echo(*deque(lines_of(logs, one), maxlen=count))
         except OSError as error:
@@ -265,9 +266,10 @@ def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> No
 
 @hosts_task()
 def hosts_stop(c: Any, host_options: HostOptions) -> None:
-    """End all mxscale processes on the hosts.
+    """End all your mxscale jobs on the hosts.
 
-    Without hosts, ends those on this machine. Exits with 3 if a host fails.
+    This also ends the sweeps that started them. Without hosts, ends those on this machine. Exits
+    with 3 if a host fails.
     """
     from launch.setup import reached
     from launch.stop import stop

@@ -71,6 +71,11 @@ def run_folder(name: str) -> Path:
     return runs[-1].parent
 
 
+def run_name(folder: Path) -> str:
+    """Return the --run of a folder: its name below results/runs, or else its path."""
+    return folder.name if folder.parent == RUNS else str(folder)
+
+
 def open_run(name: str) -> Run:
     """Open a run by its path, or by the name of a run, baseline or published table."""
     from results.comparison.baselines import open_run
@@ -317,7 +322,7 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
     2 if a figure or a file differs.
     """
     from plots.check import verify_report
-    from results.store import writing_process
+    from results.store import how_to_end, writing_process
 
     expected, folder = _digest(digest), run_folder(run)
     given = prices_of(prices) if prices else None
@@ -332,7 +337,7 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
             error_line(
                 folder,
                 problem=f"a sweep (process {process}) is writing to it",
-                fix="Wait for it to end",
+                fix=how_to_end(process),
             )
         )
     result = verify_report(folder, expected, given, overlay_run(over) if over else None)

@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, NoReturn
@@ -101,7 +102,12 @@ def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
     say("reached")
     stream.write(role + "\n")
     stream.flush()
-    return stream, int(stream.readline())
+    rank = ""
+    with suppress(ConnectionError):
+        rank = stream.readline()
+    if not rank:
+        raise ConnectionAbortedError("the scheduler closed the connection before it sent a rank")
+    return stream, int(rank)
 
 
 def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
@@ -110,7 +116,7 @@ def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
     if "raise" in now:
         raise RuntimeError("scripted fault")
     if "nan" in now:
-        raise FloatingPointError(f"the loss is nan after window {window}")
+        raise FloatingPointError(f"the loss is nan after {window} window{'s' * (window != 1)}")
     if "exit" in now:
         say("failed", {"message": "scripted exit"}, rank=rank)
         os._exit(3)
@@ -229,5 +235,7 @@ if __name__ == "__main__":
         main()
     except Exception as error:  # noqa: BLE001 - the outermost door
         say("failed", {"message": str(error)})
-        echo(f"{type(error).__name__}: {error}", err=True)
+        # The failure of another process closes the connections of this one.
+        kind = "" if isinstance(error, ConnectionError) else f"{type(error).__name__}: "
+        echo(f"{kind}{error}", err=True)
         os._exit(1)

@@ -247,7 +247,7 @@ def time_window(
             error_line(
                 "loss",
                 expected="a finite number",
-                got=f"{loss} after window {index}",
+                got=f"{loss} after {index + 1} window{'s' * (index > 0)}",
                 fix="Use a smaller --lr",
             )
         )

@@ -112,6 +112,11 @@ class Logs:
                 self._logs[name] = _Log(self._folder / f"{name}.log", self._most)
             self._logs[name].write(lines)
 
+    def mark_started(self, name: str) -> None:
+        """Create the log of a process, which stays empty if it prints nothing."""
+        with self._writing():
+            (self._folder / f"{name}.log").touch()
+
     def keep(self, name: str, lines: Sequence[str]) -> None:
         """Append the events of a process; LaunchError if they cannot be written.
 
@@ -124,11 +129,13 @@ class Logs:
                 file.write(data)
 
     def take(self, message: Message) -> None:
-        """Append the output or the events of an agent's message."""
+        """Take a process's start, output or events from an agent's message."""
         if message.say == "output":
             self.write(message.values["id"], message.values["lines"])
         elif message.say == "event":
             self.keep(message.values["id"], message.values["lines"])
+        elif message.say == "started":
+            self.mark_started(message.values["id"])
 
     def close(self) -> None:
         """Close the files."""
@@ -172,6 +179,14 @@ def files_of(folder: Path, name: str) -> list[Path]:
     packed = [(path, path.with_name(path.name + ".gz")) for path in (older, newer)]
     found = [next((one for one in pair if one.is_file()), None) for pair in packed]
     return [path for path in found if path is not None]
+
+
+def is_started(folder: Path, name: str) -> bool:
+    """Return whether a process of a job was started.
+
+    Earlier versions wrote no empty logs.
+    """
+    return bool(files_of(folder, name)) or name in worker_log.event_files(folder)
 
 
 def lines_of(folder: Path, name: str) -> Iterator[str]:

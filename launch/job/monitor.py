@@ -5,7 +5,7 @@ Pure: no clock, no process.
 
 import signal
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,7 +128,7 @@ class ProcessState:
             return "ok"
         if self.log.rank is None:
             return "exited before it reported a rank"
-        return f"exited early, after {len(self.log.windows)} windows"
+        return f"exited early, {_after(len(self.log.windows))}"
 
     def _cause(self, number: int) -> str:
         """Return the likely cause of a signal, in brackets."""
@@ -152,6 +152,12 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal
         return f"signal {number}"
+
+
+def _after(windows: int) -> str:
+    """Return 'after 2 windows', or 'before the first window'."""
+    counted = f"{windows} window{'s' * (windows > 1)}"
+    return f"after {counted}" if windows else "before the first window"
 
 
 def _line(text: str) -> str:
@@ -188,6 +194,7 @@ class Verdict:
     silent    hosts without a heartbeat; the controller does not wait for them
     stopped   whether the user stopped the job, and with it the sweep
     code      exit code of a script's job
+    suspects  ids of the processes that caused the failure
     """
 
     status: str
@@ -196,6 +203,7 @@ class Verdict:
     silent: tuple[str, ...] = ()
     stopped: bool = False
     code: int = 0
+    suspects: tuple[str, ...] = ()
 
 
 class JobMonitor:
@@ -381,13 +389,15 @@ class JobMonitor:
                 return None
             what = one.exit if one.broken else "failed"
             # A foreign server corrupts the weights, which a worker reports as its own failure.
-            failed = Verdict(status="failed", message=f"{one.label} {what}{one.last_words}")
+            message = f"{one.label} {what}{one.last_words}"
+            failed = Verdict(status="failed", message=message, suspects=_ids([one]))
             return self._displaced(now, limits.ORDER_SECONDS) or failed
         for one in self.states.values():
             if self._deserted(one, now):
                 waiting = [worker for worker in self.workers if worker.log.done is None]
-                message = f"{one.label} exited before {self._blamed(waiting)} was done"
-                return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
+                message = f"{one.label} exited before {_labels(self._blamed(waiting))} was done"
+                deserted = Verdict(status="failed", message=message, suspects=_ids([one]))
+                return self._displaced(now, 0.0) or deserted
         return None
 
     def _deserted(self, one: ProcessState, now: float) -> bool:
@@ -421,16 +431,17 @@ class JobMonitor:
             return None
         waiting = [one for one in self.workers if one.log.done is None]
         least = min(len(one.log.windows) for one in waiting)
-        behind = [one for one in waiting if len(one.log.windows) == least]
+        blamed = self._blamed([one for one in waiting if len(one.log.windows) == least])
         return Verdict(
             status="hung",
-            message=f"no progress for {allowed:.0f} s after window {least}: {self._blamed(behind)}",
+            message=f"no progress for {allowed:.0f} s {_after(least)}: {_labels(blamed)}",
+            suspects=_ids(blamed),
         )
 
-    def _blamed(self, suspects: Sequence[ProcessState]) -> str:
-        """List the processes that the job waits for: the suspended ones, if there are any."""
+    def _blamed(self, suspects: Sequence[ProcessState]) -> Sequence[ProcessState]:
+        """Return the processes that the job waits for: the suspended ones, if any."""
         stopped = [one for one in self.states.values() if one.stopped and not one.exit]
-        return ", ".join(one.label for one in stopped or suspects)
+        return stopped or suspects
 
     def _displaced(self, now: float, seconds: float) -> Verdict | None:
         """Return a verdict if some processes have had ranks for `seconds`, others none."""
@@ -447,12 +458,13 @@ class JobMonitor:
         return Verdict(
             status="failed",
             message=error_line(
-                ", ".join(one.label for one in left),
+                _labels(left),
                 expected=f"a rank from the scheduler at {scheduler}",
                 got="none",
                 problem="another program joined the job and took it (MXNet has no authentication)",
                 fix="Use a network that only this job's hosts can reach",
             ),
+            suspects=_ids(left),
         )
 
     def _meeting(self, now: float) -> Verdict | None:
@@ -466,12 +478,13 @@ class JobMonitor:
         # If the scheduler does not listen, no process can reach it.
         missing = [one for one in scheduler if one.stopped or not one.reached]
         missing = missing or [one for one in everyone if one.stopped or not one.reached]
+        waiting = [one for one in self.workers if one.log.rank is None]
         if missing:
-            why = f"missing: {', '.join(one.label for one in missing)}"
+            why = f"missing: {_labels(missing)}"
         else:
-            waiting = ", ".join(one.label for one in self.workers if one.log.rank is None)
-            why = f"all reached the scheduler, but {waiting} got no rank; see their logs"
-        return Verdict(status="timeout", message=f"{within}; {why}")
+            why = f"all reached the scheduler, but {_labels(waiting)} got no rank; see their logs"
+        suspects = _ids(missing or waiting)
+        return Verdict(status="timeout", message=f"{within}; {why}", suspects=suspects)
 
     def _ending(self, now: float) -> Verdict | None:
         last = max(worker.last_report for worker in self.workers)
@@ -483,8 +496,17 @@ class JobMonitor:
         return Verdict(
             status="hung",
             message=f"training finished, but not all processes exited within "
-            f"{self.deadlines.ending:.0f} s: {self._blamed(left)}",
+            f"{self.deadlines.ending:.0f} s: {_labels(self._blamed(left))}",
+            suspects=_ids(self._blamed(left)),
         )
+
+
+def _labels(states: Iterable[ProcessState]) -> str:
+    return ", ".join(one.label for one in states)
+
+
+def _ids(states: Iterable[ProcessState]) -> tuple[str, ...]:
+    return tuple(one.process.id for one in states)
 
 
 def _no_agent(message: Message) -> Verdict:

@@ -18,7 +18,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.files import atomic_file, atomic_folder, check_space, format_size
 from results.errors import StoreError
 from results.run_folder import ASKED, MARKS, RECORDS, REPORT, is_run
-from results.store import check_name, writing_process
+from results.store import check_name, how_to_end, writing_process
 
 SUFFIX = ".zip"
 # The largest expected run has about 2 GB of records and as much of logs.
@@ -46,7 +46,7 @@ def pack(folder: Path, to: Path) -> int:
         )
     if process := writing_process(folder):
         problem = f"a sweep (process {process}) is writing to it"
-        raise StoreError(error_line(folder, problem=problem, fix="Wait for it to end"))
+        raise StoreError(error_line(folder, problem=problem, fix=how_to_end(process)))
     if to.exists():
         fix = "Choose another name with --to FILE.zip"
         raise StoreError(error_line(to, problem="already exists", fix=fix))

@@ -103,7 +103,7 @@ def test_faults_and_deadlines_are_given_on_the_command_line(
     assert done.returncode == 5
     assert "x1: timeout: rendezvous not complete after 2 s; missing: worker 0 on" in done.stderr
     # a window of the script lasts 0.3 s, and ten of them are more than two seconds
-    assert "x2: hung (stalled): no progress for 3 s after window 1: worker 1 (rank" in done.stderr
+    assert "x2: hung (stalled): no progress for 3 s after 1 window: worker 1 (rank" in done.stderr
     fabfile.bench.bench_sweep.body(Context(), words[1], [], run=words[3])
     assert capsys.readouterr().err.count("images/s") == 2
 

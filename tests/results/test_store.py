@@ -82,7 +82,8 @@ def test_a_failed_point_is_not_done(tmp_path: Path) -> None:
 
 def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
     first = Store(tmp_path)
-    with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing to it"):
+    ways = r"choose another --run NAME\. .*'kill -INT \1' ends it"
+    with pytest.raises(StoreError, match=rf"another sweep \(process (\d+)\) is wr.* {ways}"):
         Store(tmp_path)
     first.close()
     Store(tmp_path).close()

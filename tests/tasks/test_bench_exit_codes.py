@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from invoke.tasks import Task
 
+import tasks.bench
 from results.record import emit
+from results.store import read_records
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show
 from tests.support.programs.commands import POINT, SWEEP, refusal, sweep_file
@@ -17,10 +19,18 @@ from tests.support.runs.stores import stored
 
 
 @pytest.mark.program
-def test_a_failed_point_is_exit_code_5_and_the_report_is_written(tmp_path: Path) -> None:
+def test_a_failed_point_is_exit_code_5_and_the_report_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = SWEEP + POINT + "[[points]]\nfake_faults = ['worker:exit']\n"
-    code, said = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
-    assert (code, said) == (5, "some points have no result; see the table for the reasons")
+    code, _ = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
+    assert code == 5
+    *_, heading, cause, command, end = capsys.readouterr().err.splitlines()
+    assert heading == "some points have no result; see the table for the reasons"
+    assert cause.startswith("tiny local x1: failed: worker 0 (rank 0) on ")
+    assert f"fab hosts.logs --run {tmp_path}/run --point " in command
+    assert command.endswith(" --process worker-0")
+    assert end == "Finished repeats are kept: the same command runs only the rest"
     assert "failed" in (tmp_path / "run" / "report" / "results.csv").read_text()
 
 
@@ -35,6 +45,23 @@ def test_a_point_that_does_not_become_steady_is_exit_code_6_and_has_its_number(
     assert (code, said) == (6, "some points reached no steady state; see the table for them")
     rows = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()[1:]
     assert all(",unstable," in row for row in rows)
+
+
+@pytest.mark.program
+def test_an_interrupt_of_the_report_names_the_command_that_completes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tasks.bench, "build_report", interrupted)
+    file, run = sweep_file(tmp_path, SWEEP + POINT), f"{tmp_path}/run"
+    assert refusal(bench_sweep, file, [], run=run, speedup_baseline="local x1") == (
+        130,
+        "interrupted while writing the report; all repeats are kept. "
+        f"Complete it with: fab report.build --run {run} --speedup-baseline 'local x1'",
+    )
+    assert [one.status for one in read_records(tmp_path / "run")] == ["ok", "ok"]
 
 
 @pytest.mark.parametrize("task", [report_build, report_show])

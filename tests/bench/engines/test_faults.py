@@ -44,7 +44,7 @@ FAULTS = {
     "worker-1:exit@1": "worker 1 (rank {rank}) on {host} exited with code 3: scripted exit",
     "worker-1:raise@2": "worker 1 (rank {rank}) on {host} exited with code 1: scripted fault",
     "worker-1:early@2": "worker 1 (rank {rank}) on {host} exited early, after 2 windows",
-    "worker-1:nan@1": "exited with code 1: the loss is nan after window 1",
+    "worker-1:nan@1": "exited with code 1: the loss is nan after 1 window",
     "server-1:kill": "server 1 on {host} was killed by SIGKILL",
     "server-1:exit": "server 1 on {host} exited with code 3: scripted exit",
     "server-1:raise": "server 1 on {host} exited with code 1: scripted fault",
@@ -140,7 +140,7 @@ def test_a_rank_that_stops_making_progress_is_named(tmp_path: Path, kind: str) -
     (record,) = measured(tmp_path, trial(f"worker-1:{kind}@2"))
     assert record.status == "hung"
     rank = next(one.rank for one in record.ranks if one.process == "worker-1")
-    assert f"no progress for 2 s after window 2: worker 1 (rank {rank}) on" in record.message
+    assert f"no progress for 2 s after 2 windows: worker 1 (rank {rank}) on" in record.message
     assert ("suspended (SIGSTOP)" in record.message) == (kind == "stop")
     assert "worker 0" not in record.message
     assert left_over() == []
@@ -150,7 +150,7 @@ def test_a_rank_that_stops_making_progress_is_named(tmp_path: Path, kind: str) -
 def test_a_first_window_that_never_ends_has_its_own_deadline(tmp_path: Path) -> None:
     (record,) = measured(tmp_path, trial("worker:hang@0"))
     assert record.status == "hung"
-    assert "after window 0: worker 0 (rank" in record.message
+    assert "before the first window: worker 0 (rank" in record.message
 
 
 @pytest.mark.program

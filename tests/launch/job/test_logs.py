@@ -21,6 +21,7 @@ from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import Process
 from launch.job.run import run_job
 from results import worker_log
+from results.run import job_with_logs
 from results.store import read_records
 from results.worker_log import parse_worker_log, rank_of
 from tests.support.paths import ROOT
@@ -193,9 +194,22 @@ def test_the_ends_of_all_hosts_logs_are_printed(
     assert said(point="tiny x1", repeat="1")[:1] == [
         f"# tiny local x1, repeat 1: {tmp_path}/logs/{records[0].identity.key}/0"
     ]
+    assert said(process="scheduler-0")[1:] == ["# host01 scheduler-0: printed nothing"]
+    (Path(where) / "scheduler-0.log").unlink()
+    (Path(where) / "scheduler-0.events.jsonl").unlink()
+    assert said(process="scheduler-0")[1:] == ["# host01 scheduler-0: never started"]
     assert [line for line in said(process="worker-0") if line.startswith("# host")] == [
         "# host01 worker-0: worker-0.log.gz"
     ]
+
+
+@pytest.mark.program
+def test_without_words_the_newest_job_without_a_result_comes_first(tmp_path: Path) -> None:
+    failing, good = trial("worker-1:exit@1"), trial(devices=1, kvstore="local")
+    failed, ok = measured(tmp_path, failing, good)
+    assert (failed.status, ok.status) == ("failed", "ok")
+    assert job_with_logs(tmp_path, "", None)[0] == failed.identity
+    assert job_with_logs(tmp_path, "tiny", None)[0] == ok.identity
 
 
 @pytest.mark.program

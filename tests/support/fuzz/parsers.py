@@ -292,7 +292,7 @@ def _read_run(folder: Path) -> None:
     for each in (
         lambda: load(folder),
         lambda: read_records(folder),
-        lambda: known_identities(folder),
+        lambda: known_identities(folder, read_records(folder)),
         lambda: read_environment(folder),
         lambda: digest.load(folder),
         lambda: digest.run_digests(folder),

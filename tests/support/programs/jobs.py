@@ -13,14 +13,14 @@ from bench.trial import Trial, make
 from launch.hosts import Host, this_machine
 from launch.job.monitor import Deadlines
 from launch.sweep import ClusterSetup, points, sweep
-from results.progress import JobProgress
-from results.record import Record, RepeatStart
+from results.progress import SweepUpdate
+from results.record import Record
 from results.store import Store
 
 # Agents report suspended processes once per second.
 SHORT = Deadlines(rendezvous=2.0, first_window=2.0, progress=2.0, progress_factor=1.5, ending=3.0)
 MARK = "MXSCALE_TEST"
-Updates = Generator[RepeatStart | Event | JobProgress | Record]
+Updates = Generator[SweepUpdate]
 
 
 def trial(*faults: str, **fields: Any) -> Trial:
