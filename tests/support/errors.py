@@ -1,6 +1,7 @@
 """Errors in source code: calls of `error_line`, their texts, bare exceptions."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,10 @@ USER_ERRORS = frozenset(
         *("LaunchError", "PreflightError", "StoppedError", "ProtocolError", "UnknownKeyError"),
     )
 )
+
+# Functions that yield or return messages of verdicts.
+VERDICTS = frozenset({"invalid_reasons", "exit_text"})
+ENDS = (ast.Yield, ast.Return)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +121,19 @@ def error_calls(source: str) -> list[ErrorCall]:
             text = "; ".join(filter(None, (facts, parts.get("problem", ""))))
             found.append(ErrorCall(line=node.lineno, text=text, fix=parts.get("fix", "")))
     return found
+
+
+def verdict_texts(source: str) -> list[str]:
+    """The messages of a module's verdicts, with GAP for what differs."""
+    tree, found = ast.parse(source), []
+    for node, names in _named(tree, {}):
+        if called(node) == "Verdict":
+            found += [constant(one.value, names) for one in node.keywords if one.arg == "message"]
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name in VERDICTS:
+            values = [one.value for one in ast.walk(function) if isinstance(one, ENDS)]
+            found += [constant(one, {}) for one in values]
+    return [text for text in found if re.search(r"\w{3}.* \w{2}", text)]
 
 
 def bare_errors(source: str) -> list[tuple[int, str]]:

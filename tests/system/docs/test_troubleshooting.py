@@ -8,13 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from bench.training.options import parser
 from results.record import STATUSES
-from tests.support.errors import GAP, Names, bare_errors, calls_of, constant, error_calls
+from tests.support.errors import (
+    GAP,
+    Names,
+    bare_errors,
+    calls_of,
+    constant,
+    error_calls,
+    verdict_texts,
+)
 from tests.support.paths import ROOT
 from tests.support.sources import modules
 
-PAGES = [ROOT / "docs/how-to" / f"{name}.md" for name in ("error-messages", "rejected-values")]
 TROUBLESHOOTING = ROOT / "docs/how-to/troubleshooting.md"
+PAGES = [
+    TROUBLESHOOTING,
+    ROOT / "docs/how-to/error-messages.md",
+    ROOT / "docs/how-to/rejected-values.md",
+]
 # Words of which an entry must have another: without it, it would fit any error.
 COMMON = {"expected", "got", "a", "an", "the", "one", "or", "and", "is", "in", "for", "to"}
 MOST_PER_ENTRY = 40
@@ -117,6 +130,29 @@ def test_every_entry_is_specific() -> None:
     texts = [call.text for path in modules() for call in calls_of(path)]
     wide = [one for one in KNOWN if sum(fits(one, text) for text in texts) > MOST_PER_ENTRY]
     assert wide + [entry for entry in KNOWN if not is_specific(entry)] == []
+
+
+@pytest.mark.parametrize("name", ["monitor", "run", "validity"])
+def test_every_verdict_on_a_job_has_an_entry(name: str) -> None:
+    texts = verdict_texts((ROOT / f"launch/job/{name}.py").read_text(encoding="utf-8"))
+    assert len(texts) > 1
+    assert [text for text in texts if not any(fits(one, text) for one in KNOWN)] == []
+
+
+# Options of other programs that the pages name.
+OF_OTHERS = {"--x"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_command_and_option_exists(page: Path) -> None:
+    folder = ROOT / "docs/reference"
+    # test_reference holds cli.md against the tasks.
+    known = (folder / "cli.md").read_text(encoding="utf-8") + parser().format_help()
+    text = page.read_text(encoding="utf-8")
+    tasks = set(re.findall(r"\bfab ([a-z]+\.[a-z-]+)", text))
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+    assert {one for one in tasks if not re.search(rf"^#+ .*{re.escape(one)}", known, re.M)} == set()
+    assert {one for one in options - OF_OTHERS if one not in known} == set()
 
 
 def test_every_status_without_a_result_has_a_symptom() -> None:
