@@ -77,7 +77,7 @@ class MasterLine:
     def _read(self) -> bytes:
         if not select.select([0], [], [], limits.STREAM_SILENCE_SECONDS)[0]:
             problem = f"no message from the controller for {limits.STREAM_SILENCE_SECONDS:.0f} s"
-            raise LaunchError(error_line("receiver", problem=problem, fix=_AGAIN))
+            raise LaunchError(error_line("", problem=problem, fix=_AGAIN))
         data = os.read(0, CHUNK)
         if not data:
             sys.exit(1)  # the controller is gone
