@@ -172,7 +172,7 @@ def run_program(work: Callable[[], None]) -> int:
     """Run a program; print an error as one line and return the exit code."""
     install_filter()
     if sys.stdout is None:
-        echo("error: standard output is closed. Redirect it: >/dev/null", err=True)
+        echo("error: standard output: closed. Redirect it: >/dev/null", err=True)
         return 2
     caught = interruptible()
     try:

@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     add("--encoding", default=".jpg", choices=[".jpg", ".png"], help="Image format")
     add("--pack-label", action="store_true", help="Store several labels per image")
     add = parser.add_argument_group("Options that upstream does not have").add_argument
-    text = "Fail if more than this share of the images is bad [%(default)s %%]"
+    text = "Fail if more than this percentage of the images cannot be packed [%(default)s %%]"
     add("--max-bad", default="0.1", metavar="PERCENT", help=text)
     add("--dry-run", action="store_true", help=DRY_RUN.text)
     return parser

@@ -62,7 +62,7 @@ class HostOptions:
     hosts: str = _option("LIST", "Hosts without a file: 'HOST:DEVICES,HOST:DEVICES'", "none")
     hosts_format: str = _option(
         "FORMAT",
-        "Meaning of N in 'HOST:N': dmlc (SSH port), mpich (devices)",
+        "How to read HOST:N in a hosts file: dmlc (N is the SSH port) or mpich (N devices)",
         "required if ambiguous",
     )
     devices_per_node: str = _option(
@@ -74,7 +74,9 @@ class HostOptions:
         "the interface that SSH uses",
     )
     tree: str = _option(
-        "DIR", "Checkout on the hosts", "~/mxscale if it exists, else this checkout's path"
+        "DIR",
+        "Path of the checkout on every host",
+        "~/mxscale if it exists, else this checkout's path",
     )
     ssh_config: str = _option("FILE", "SSH client configuration", "~/.ssh/config")
     accept_new: bool = _option("", "Accept the keys of hosts that are not in known_hosts yet")

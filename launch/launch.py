@@ -57,7 +57,8 @@ _OPTIONS = (
         _HOSTS,
         "--hosts-format",
         "FORMAT",
-        "Meaning of N in 'HOST:N': dmlc (SSH port), mpich (devices) [required if ambiguous]",
+        "How to read HOST:N in a hosts file: dmlc (N is the SSH port) or mpich (N devices) "
+        "[required if ambiguous]",
     ),
     (
         _HOSTS,

@@ -52,9 +52,9 @@ def bench_ab(  # type: ignore[no-untyped-def]
 ):
     """Compare two settings of one point (A/B test).
 
-    Runs both in turn, each time in fresh jobs. Reports by how many per cent B is faster than A,
-    with a 95 % CI, and the minimum detectable effect. Exits with 3 if a host fails its checks, 5
-    if a job has no result.
+    Runs both in turn, each time in fresh jobs. Reports how much faster or slower B is, with a
+    95 % CI, and the smallest difference that 9 of 10 such tests would find. Exits with 3 if a host
+    fails its checks, 5 if a job has no result.
     """
     from launch.setup import job_setup, listed_hosts
 

@@ -64,8 +64,8 @@ _PLAN_OPTIONS = {
     ),
     "precision": OptionHelp(
         "FRACTION",
-        "Stop a point when the 95 % CI half-width is below this fraction of its throughput; 0 "
-        "runs every window",
+        "Stop a point when its 95 % CI is within ± this fraction of its throughput (0.02: ±2 %); "
+        "0 runs every window",
         empty="the sweep's, else 0.02",
     ),
     "budget": OptionHelp(
@@ -244,7 +244,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         ),
         "scheduler": OptionHelp(
             "PLACE",
-            "Machine of the scheduler: first (the first host) or controller (this machine)",
+            "Where the scheduler runs: first (on the first host) or controller (on this machine)",
             group=_RUN_GROUP,
         ),
         "port": OptionHelp("PORT", "Port of the scheduler", empty="a free port", group=_RUN_GROUP),
@@ -270,7 +270,8 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "engine": ENGINE,
         "fault": OptionHelp(
             "FAULT",
-            "Inject a fault: POINT:ROLE[-INDEX]:KIND[@WINDOW]; kinds: " + ", ".join(KINDS),
+            "Inject a fault into a simulated point: POINT:ROLE[-INDEX]:KIND[@WINDOW], such as "
+            "x2:worker-1:kill@3; kinds (see docs/how-to/rehearse-failures.md): " + ", ".join(KINDS),
             empty="none",
             group="Simulation",
         ),
@@ -420,14 +421,16 @@ def sweep_for_hosts(
         "data": OptionHelp("DATA", f"Shards: {DATA}"),
         "batch": OptionHelp("N", "Images per batch"),
         "nthreads": OptionHelp(
-            "LIST", "Decoding threads, one point each: 1,2,4", empty="1, 2, 4 ... all cores"
+            "LIST",
+            "Numbers of decoding threads, one point each: 1,2,4",
+            empty="1, 2, 4 ... all cores",
         ),
         "image_shape": OptionHelp("SHAPE", "Channels, height and width"),
         "windows": OptionHelp("N", "Measured windows"),
         "cold": OptionHelp("", "Read from the disk; drop the files from memory before each epoch"),
         "options": OptionHelp(
             "OPTIONS",
-            "Further options of training: '--random-crop=1 --random-mirror=1'",
+            "More options of the image reader: '--random-crop=1 --random-mirror=1'",
             empty="none",
         ),
     },

@@ -9,7 +9,7 @@ from invoke.collection import Collection
 from invoke.parser.argument import Argument
 from invoke.tasks import Task
 
-from im2rec_tools.options import OptionHelp
+from im2rec_tools.options import REQUIRED, OptionHelp
 
 _INDENT = "  "
 # A longer option has its text on the next line.
@@ -48,7 +48,8 @@ def help_lines(name: str, task: "Task[Any]", width: int) -> Iterator[str]:
     options: Mapping[str, OptionHelp] = getattr(task, "options", {})
     arguments = {parameter_of(one): one for one in task.get_arguments()}
     by_place = [options[key] for key, one in arguments.items() if one.positional]
-    words = [f"fab {name}", *(one.metavar for one in by_place)]
+    needed = [_row(arguments[key], one)[0] for key, one in options.items() if one.empty == REQUIRED]
+    words = [f"fab {name}", *(one.metavar for one in by_place), *needed]
     yield " ".join(["Usage:", *words, *(["[options]"] if len(options) > len(by_place) else [])])
     for paragraph in (inspect.getdoc(task) or "").split("\n\n"):
         yield ""

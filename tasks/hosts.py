@@ -184,7 +184,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
             empty="none",
         ),
         "verify": OptionHelp(
-            "", "With --data: read every record and compare it with the packed one"
+            "", "With --data: read every record on the hosts and check its checksum"
         ),
     },
     example="--hostfile hosts --bandwidth",

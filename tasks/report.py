@@ -308,7 +308,7 @@ def _digest(text: str) -> str:
         "prices": replace(_PRICES, empty="the prices of the report"),
         "over": OptionHelp(
             "RUN",
-            "Run that was given to 'fab report.build --over'",
+            "Run that 'fab report.build --over' drew behind this one",
             empty="found if it is a published table",
         ),
     },
@@ -318,8 +318,8 @@ def _digest(text: str) -> str:
 def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
     """Verify a run and its report against the raw events.
 
-    Recomputes every cell of the report, and compares the files with the digest if given. Exits with
-    2 if a figure or a file differs.
+    Recomputes every cell of the report from the events in the logs. Use --digest to detect
+    deliberate changes too. Exits with 2 if a figure or a file differs.
     """
     from plots.check import verify_report
     from results.store import how_to_end, writing_process

@@ -45,7 +45,7 @@ _LOG = "Log"
         "devices": OptionHelp("N", "Devices of the job", empty=_LOGGED, group=_JOB),
         "hosts": OptionHelp("N", "Hosts of the job", empty="1", group=_JOB),
         "devices_per_host": OptionHelp(
-            "N", "Devices of a full host", empty="devices divided by hosts", group=_JOB
+            "N", "Devices of each host", empty="devices divided by hosts", group=_JOB
         ),
         "workers": OptionHelp(
             "N",
@@ -65,7 +65,7 @@ _LOG = "Log"
         "dtype": OptionHelp(
             "TYPE", "Compute data type: float32, float16 or bfloat16", empty=_LOGGED, group=_JOB
         ),
-        "data": OptionHelp("KIND", "Images: real or synthetic", empty=_LOGGED, group=_JOB),
+        "data": OptionHelp("KIND", "Training images: real or synthetic", empty=_LOGGED, group=_JOB),
         "device": OptionHelp(
             "KIND", "Kind of devices: gpu, cpu or other", empty=_LOGGED, group=_JOB
         ),
@@ -77,7 +77,7 @@ _LOG = "Log"
         ),
         "speeds_of": OptionHelp(
             "SCOPE",
-            "Scope of each printed throughput: workers, one-worker, one-device or job",
+            "What each printed throughput covers: all workers, one-worker, one-device or the job",
             empty="by the format",
             group=_LOG,
         ),
@@ -115,7 +115,7 @@ def results_import(  # type: ignore[no-untyped-def]
 ):
     """Import a point from another tool's logs into a run.
 
-    Give the facts that the logs do not contain.
+    Options supply what the logs do not contain, such as the network.
     """
     from results.imports.point import LogDescription
     from results.imports.record import import_logs

@@ -39,8 +39,8 @@ MIN_IMAGES = Option(
 SMALL = Option(
     "small",
     "ACTION",
-    "Action for classes with too few images to split: stay (keep all for training), move (move "
-    "all to validation), or refuse (fail)",
+    "Classes that have no image left for training: stay (keep all for training), move (move all "
+    "to validation), or refuse (fail)",
     default="stay",
     parse=choice("stay", "move", "refuse"),
     group=_SMALL,
@@ -51,7 +51,7 @@ CHUNKS = Option(
 IMAGES_PER_SHARD = Option(
     "images-per-shard",
     "N",
-    "Make as many lists as hold at most this many images each; 0 uses --chunks",
+    "Start a new shard after this many images; 0 uses --chunks",
     default="0",
     parse=integer(0),
     group=_SHARDS,
@@ -73,7 +73,7 @@ PROCESSES = Option(
 MAX_BAD = Option(
     "max-bad",
     "PERCENT",
-    "Fail if more than this share of the images is bad",
+    "Fail if more than this percentage of the images cannot be packed",
     default="0.1",
     parse=percentage,
     unit="%",

@@ -259,5 +259,5 @@ def test_a_closed_standard_output_is_one_line(command: str) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("error: standard output is closed")
+    assert done.stderr.startswith("error: standard output: closed")
     assert done.stderr.count("\n") == 1
