@@ -118,10 +118,10 @@ class ProcessState:
         """Whether it has exited with an error."""
         return self.exit not in {"", "ok"}
 
-    def exit_text(self, code: int | None, number: int | None) -> str:
+    def exit_text(self, code: int | None, number: int | None, oom: bool | None) -> str:
         """Describe how it exited, by exit code or signal; 'ok' if as expected."""
         if number is not None:
-            return f"was killed by {signal_name(number)}{self._cause(number)}"
+            return f"was killed by {signal_name(number)}{self._cause(number, oom)}"
         if code != 0:
             return f"exited with code {code}"
         if self.process.role != "worker" or self.log.done is not None:
@@ -130,10 +130,10 @@ class ProcessState:
             return "exited before it reported a rank"
         return f"exited early, {_after(len(self.log.windows))}"
 
-    def _cause(self, number: int) -> str:
-        """Return the likely cause of a signal, in brackets."""
+    def _cause(self, number: int, oom: bool | None) -> str:
+        """Return the likely cause of a signal."""
         if number == signal.SIGKILL:
-            return " (out of memory?)"
+            return kill_cause(oom, self.process.host.name)
         # MXNet's servers and schedulers abort on a malformed message.
         if self.process.role != "worker" and number in {signal.SIGABRT, signal.SIGSEGV}:
             return " (a malformed message from another program?)"
@@ -144,6 +144,18 @@ class ProcessState:
         """Its own report of the failure, and the last lines of its log."""
         failure = f": {self.failure}" if self.failure else ""
         return failure + (f"; last log lines: {' | '.join(self.tail)}" if self.tail else "")
+
+
+def kill_cause(oom: bool | None, host: str) -> str:
+    """Return the cause of a SIGKILL.
+
+    oom  whether the kernel killed processes for lack of memory during the job; None: unknown
+    """
+    if oom is None:
+        return " (out of memory?)"
+    if oom:
+        return f": out of memory (the kernel's OOM killer acted on {host})"
+    return ", not by the kernel's OOM killer but by a person, a batch system or a memory daemon"
 
 
 def signal_name(number: int) -> str:
@@ -257,7 +269,8 @@ class JobMonitor:
         elif message.say == "beat":
             self._take_beat(host, values)
         elif message.say == "exit":
-            self.take_exit(name, values.get("code"), values.get("signal"), message.at)
+            code, number, oom = (values.get(key) for key in ("code", "signal", "oom"))
+            self.take_exit(name, code, number, message.at, oom)
         elif message.say == "event":
             for line in values["lines"]:
                 try:
@@ -352,10 +365,12 @@ class JobMonitor:
         one.failure = one.failure or f"malformed event: {why}"
         self._note(one)
 
-    def take_exit(self, name: str, code: int | None, number: int | None, now: float) -> None:
-        """Take the exit of a process, by exit code or by signal."""
+    def take_exit(
+        self, name: str, code: int | None, number: int | None, now: float, oom: bool | None = None
+    ) -> None:
+        """Take the exit of a process, by exit code or by signal; `oom` as in `kill_cause`."""
         one = self.states[name]
-        one.exit, one.last_report = one.exit_text(code, number), now
+        one.exit, one.last_report = one.exit_text(code, number, oom), now
         self._note(one)
 
     def _note(self, one: ProcessState) -> None:

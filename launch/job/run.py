@@ -12,7 +12,7 @@ from typing import Protocol
 from bench.events import Event
 from launch.job.agents import GONE, Agents, Take
 from launch.job.logs import BUDGET_BYTES, Logs
-from launch.job.monitor import JobMonitor, Verdict, signal_name
+from launch.job.monitor import JobMonitor, Verdict, kill_cause, signal_name
 from launch.job.plan import Process
 from launch.job.progress import job_progress
 from launch.remote import limits
@@ -121,8 +121,9 @@ def _failure(process: Process, message: Message) -> Verdict | None:
         return Verdict(status="failed", code=_NOT_STARTED, message=text)
     number = values.get("signal")
     if number is not None:
-        hint = " (out of memory?)" if number == signal.SIGKILL else ""
-        text = f"{name} was killed by {signal_name(number)}{hint}"
+        killed = number == signal.SIGKILL
+        cause = kill_cause(values.get("oom"), process.host.name) if killed else ""
+        text = f"{name} was killed by {signal_name(number)}{cause}"
         return Verdict(status="failed", code=_BY_SIGNAL + number, message=text)
     code = int(values["code"])
     text = f"{name} exited with code {code}"

@@ -6,12 +6,14 @@ It is sent over its connection and needs no installation on the host. Both sides
              | {"do": "stop"} | {"do": "lease", "owner"} | {"do": "port", "address", "wanted"}
     from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
-             | "exit" id signal | "stopped" | "leased" | "port" port | "port" why
+             | "exit" id signal oom | "stopped" | "leased" | "port" port | "port" why
              | "ending" why stopped | "rejected" why, of a line that is no command
 
-`stopped` lists the ids of processes that SIGSTOP or a debugger has suspended. `cpu` has the CPU
-seconds of each process until `at` (the host's monotonic clock), `gpu` the load of each GPU by index
-if a process uses GPUs, `machine` the counters of launch/remote/telemetry.py while processes run.
+`oom`, of SIGKILL only: whether the kernel has killed processes for lack of memory since the job
+began; absent if it does not count them. `stopped` lists the ids of processes that SIGSTOP or a
+debugger has suspended. `cpu` has the CPU seconds of each process until `at` (the host's monotonic
+clock), `gpu` the load of each GPU by index if a process uses GPUs, `machine` the counters of
+launch/remote/telemetry.py while processes run.
 The agent ends every process it started, and all descendants, on "stop", when its connection closes,
 and after five seconds without a message from the controller.
 """
@@ -34,7 +36,7 @@ from typing import Any
 from launch.remote import commands, lease, limits
 from launch.remote.errors import LaunchError, ProtocolError, error_line
 from launch.remote.processes import Child, Lines, adopt_orphans, signal_all, start
-from launch.remote.telemetry import Counters, Gpus
+from launch.remote.telemetry import Counters, Gpus, oom_kills
 
 _LOWEST, _EPHEMERAL = 10_000, Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 100
@@ -115,6 +117,7 @@ class Agent:
         self.stopped = False
         self.gpus = Gpus()
         self.counters = Counters()
+        self.oom_kills: int | None = None
 
     def run(self) -> None:
         """Serve the controller until it stops this agent, disconnects or is silent."""
@@ -256,6 +259,8 @@ class Agent:
             self.say(say="leased")
 
     def _start(self, message: dict[str, Any]) -> None:
+        if not self.children:
+            self.oom_kills = oom_kills()
         try:
             child = start(message)
         except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
@@ -298,7 +303,14 @@ class Agent:
                 continue
             for kind in ("event", "output"):
                 self._pass_on(child, kind)
-            self.say(say="exit", id=child.name, **child.ended(status))
+            self.say(say="exit", id=child.name, **child.ended(status), **self._oom(status))
+
+    def _oom(self, status: int) -> dict[str, bool]:
+        """Return whether the kernel killed for lack of memory, if SIGKILL was the end."""
+        if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+            return {}
+        before, now = self.oom_kills, oom_kills()
+        return {} if before is None or now is None else {"oom": now > before}
 
     def _end_all(self) -> bool:
         """Send SIGTERM, wait two seconds, send SIGKILL.

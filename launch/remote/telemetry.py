@@ -269,6 +269,20 @@ def swapped(vmstat: str) -> int:
     return sum(int(count) for _, count in words) * _PAGE_BYTES
 
 
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def oom_kills(vmstat: Path = Path("/proc/vmstat"), cgroup: Path = _CGROUP) -> int | None:
+    """Return how many processes the kernel has killed for lack of memory.
+
+    Adds those of the machine and of a container (cgroup v2); None if neither is counted.
+    """
+    texts = _text(vmstat), _text(cgroup / "memory.events")
+    lines = [line.split() for text in texts for line in text.splitlines()]
+    found = [int(words[1]) for words in lines if words[0] == "oom_kill"]
+    return sum(found) if found else None
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii")

@@ -40,7 +40,7 @@ HERE = this_machine().name
 
 
 FAULTS = {
-    "worker-1:kill@2": "worker 1 (rank {rank}) on {host} was killed by SIGKILL (out of",
+    "worker-1:kill@2": "worker 1 (rank {rank}) on {host} was killed by SIGKILL",
     "worker-1:exit@1": "worker 1 (rank {rank}) on {host} exited with code 3: scripted exit",
     "worker-1:raise@2": "worker 1 (rank {rank}) on {host} exited with code 1: scripted fault",
     "worker-1:early@2": "worker 1 (rank {rank}) on {host} exited early, after 2 windows",

@@ -7,6 +7,7 @@ from bench.notes import Note, NoteKind
 from launch.hosts import pretend
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
 from launch.job.plan import plan
+from launch.transport.client import Message
 from tests.support.programs.jobs import trial
 
 WORKERS = ("worker-0", "worker-1")
@@ -185,6 +186,22 @@ def test_workers_that_have_ended_are_not_blamed_for_one_that_hangs() -> None:
     assert at(monitor, 621.0).message.endswith(
         "before the first window: worker 1 (rank 1) on host02"
     )
+
+
+@pytest.mark.parametrize(
+    ("oom", "end"),
+    [
+        (None, "was killed by SIGKILL (out of memory?)"),
+        (True, "SIGKILL: out of memory (the kernel's OOM killer acted on host02)"),
+        (False, "SIGKILL, not by the kernel's OOM killer but by a person, a batch system or a m"),
+    ],
+)
+def test_a_sigkill_is_told_apart_by_the_kernels_count(oom: bool | None, end: str) -> None:
+    monitor = met(watching(), 10.0)
+    values = {"id": "worker-1", "signal": 9} | ({} if oom is None else {"oom": oom})
+    host = monitor.states["worker-1"].process.host
+    list(monitor.take(Message(host=host, say="exit", values=values, at=11.0)))
+    assert end in at(monitor, 11.5).message
 
 
 def test_a_worker_that_is_done_too_soon_fails_the_job() -> None:

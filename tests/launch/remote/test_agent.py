@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from launch.remote.telemetry import oom_kills
 from launch.transport.line import LOADER, sources
 from tests.support.hosts.agents import Talk, printed
 
@@ -57,7 +58,8 @@ def test_output_events_and_exit_code_arrive_in_this_order(talk: Talk) -> None:
 
 def test_a_process_killed_by_a_signal_says_which(talk: Talk) -> None:
     talk.start("worker-0", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert talk.until("exit")[-1][1] == {"id": "worker-0", "signal": signal.SIGKILL}
+    oom = {} if oom_kills() is None else {"oom": False}
+    assert talk.until("exit")[-1][1] == {"id": "worker-0", "signal": signal.SIGKILL, **oom}
 
 
 def test_a_program_that_is_not_there_is_refused(talk: Talk) -> None:

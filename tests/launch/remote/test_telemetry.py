@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.remote.telemetry import Gpus, Power, Rapl, used, watts, zones
+from launch.remote.telemetry import Gpus, Power, Rapl, oom_kills, used, watts, zones
 from tests.support.hosts.host_reports import smi
 from tests.support.programs.jobs import measured, trial
 
@@ -108,6 +108,15 @@ def test_a_counter_that_never_answers_holds_nobody_up(tmp_path: Path) -> None:
     (tree(tmp_path) / "intel-rapl:1" / "energy_uj").unlink()
     os.mkfifo(tmp_path / "intel-rapl:1" / "energy_uj")
     assert str(Rapl(tmp_path).read()).startswith("RAPL cannot be read: ")
+
+
+def test_kills_for_lack_of_memory_are_counted_if_the_kernel_counts_them(tmp_path: Path) -> None:
+    vmstat = tmp_path / "vmstat"
+    assert oom_kills(vmstat, tmp_path) is None
+    vmstat.write_text("nr_free_pages 12\noom_kill 3\n")
+    assert oom_kills(vmstat, tmp_path) == 3
+    (tmp_path / "memory.events").write_text("oom 5\noom_kill 2\noom_group_kill 9\n")
+    assert oom_kills(vmstat, tmp_path) == 5
 
 
 def test_watts_of_all_gpus_are_told_or_none() -> None:

@@ -163,8 +163,11 @@ def test_the_fault_of_the_docs_is_seen_and_mended(checkout: Path) -> None:
         for command in commands(page)
     ]
     assert [one.returncode for one in done] == [5, 0]
-    (quoted,) = re.findall(r"was killed by .* lines: ", (ROOT / page).read_text())
-    assert quoted.strip() in " ".join(done[0].stdout.split())
+    text = (ROOT / page).read_text()
+    (cause,) = re.findall(r"tiny dist_sync x2: failed: .* was killed by SIGKILL", text)
+    *_, failure, command, last = done[0].stderr.splitlines()
+    assert failure.startswith(cause)
+    assert f"\n{command}\n{last}\n" in text
 
 
 def test_the_sweeps_in_the_docs_load(tmp_path: Path) -> None:
