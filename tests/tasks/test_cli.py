@@ -188,7 +188,7 @@ def test_a_damaged_shard_is_exit_code_2_before_mxnet_reads_it(tmp_path: Path, da
 
 
 def test_folders_without_images_are_exit_code_2(tmp_path: Path) -> None:
-    for folder, cause in ((tmp_path / "none", "no such folder"), (tmp_path, "expected")):
+    for folder, cause in ((tmp_path / "none", "got no such file"), (tmp_path, "expected")):
         code, line = refusal(data.task_of(load("prepare")), dir=str(folder))
         assert code == 2
         assert cause in line
