@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from plots.items import Item
 from results.errors import StoreError
 
 Part = TypeVar("Part")
@@ -49,6 +50,17 @@ def attempt_lines(failures: Failures | None, part: str, make: Callable[[], list[
     before = len(failures.lines)
     lines = failures.attempt(part, make, list[str]())
     return [f"NOT AVAILABLE: {one}." for one in failures.lines[before:]] or lines
+
+
+def attempt_items(
+    failures: Failures | None, part: str, make: Callable[[], list[Item]]
+) -> list[Item]:
+    """Return a list of items, as `attempt_text` does for a text."""
+    if failures is None:
+        return make()
+    before = len(failures.lines)
+    items = failures.attempt(part, make, list[Item]())
+    return [Item(f"NOT AVAILABLE: {one}.") for one in failures.lines[before:]] or items
 
 
 def _code_location(error: Exception) -> str:

@@ -20,6 +20,19 @@ _EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 # At the start of a line these begin a heading, quote, list, rule or link target.
 _START = re.compile(r"([0-9]{1,9}(?=[.)](?: |$))|(?=[-#>+=\[]))")
 _FENCE = re.compile("~+")
+# Statuses whose stored names are no standard terms.
+STATUS_WORDS = {
+    "unstable": "no steady state",
+    "hung": "stalled",
+    "lost": "host lost",
+    "timeout": "rendezvous timeout",
+}
+
+
+def status_text(status: str) -> str:
+    """Return a status with its standard term: 'hung (stalled)'."""
+    word = STATUS_WORDS.get(status) if status != "timeout" else None
+    return f"{status} ({word})" if word else status
 
 
 def list_names(names: Sequence[str], most: int, last: str = " and ") -> str:
@@ -78,24 +91,20 @@ def format_interval(rate: Rate) -> str:
 
 def error_bar_note(rates: Iterable[Rate | None]) -> str:
     """Return the meaning of error bars, with the assumption behind those of n = 1."""
-    assumed = any(rate is not None and rate.assumed for rate in rates)
+    assumed = has_assumed_scatter(rates)
     scatter = f" (n = 1: run-to-run SD of {100 * ASSUMED_SCATTER:g} % assumed)"
     return "95 % CI" + (scatter if assumed else "")
+
+
+def has_assumed_scatter(rates: Iterable[Rate | None]) -> bool:
+    """Return whether a CI rests on the assumed standard deviation between runs."""
+    return any(rate is not None and rate.assumed for rate in rates)
 
 
 def _ends(ratio: Ratio) -> tuple[float, float]:
     """Return the ends of the CI; the value itself replaces an unknown end."""
     low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
     return low, high
-
-
-_STATUS_WORDS = {"hung": "stalled", "lost": "host lost", "unstable": "no steady state"}
-
-
-def status_text(status: str) -> str:
-    """Return a status for messages, with its plain word: 'hung (stalled)'."""
-    word = _STATUS_WORDS.get(status)
-    return f"{status} ({word})" if word else status
 
 
 def in_cell(text: str) -> str:

@@ -4,15 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 
-from bench.settings.secrets import names
 from im2rec_tools.terminal import one_line
-from plots.failures import Failures, attempt_text
+from plots.fact_labels import fact_label, fact_value, own_facts
+from plots.failures import Failures, attempt_items, attempt_text
 from plots.figures import threads
 from plots.figures.caption import provenance, settings_line
 from plots.figures.model import is_drawn
 from plots.format import fenced, in_cell, in_line, list_names
-from plots.summary import summary
-from plots.tables.scaling import markdown, trouble_lines
+from plots.items import markdown_list
+from plots.page.commands import reproduce_note
+from plots.summary import summary_items
+from plots.tables.scaling import failure_items, markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.host_facts import HOST_FACTS, Place, omitted
 from results.integrity.digest import FORMAT
@@ -42,58 +44,64 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
         in_line(str(run.environment.get("description") or "")),
         part("machine", lambda: in_line(provenance(run))),
         part("settings", lambda: in_line(settings_line(run.rows))),
-        part("summary", lambda: in_line(summary(run))),
+        markdown_list(attempt_items(failures, "summary", lambda: summary_items(run))),
         "\n".join(f"- {in_line(line)}" for line in trouble_lines(run.troubles)),
-        markdown(run.rows, run.missing, costs, failures).rstrip(),
+        part("points without a result", lambda: _failed(run)),
         part("figures", lambda: "\n\n".join(_pictures(run.rows))),
-        part("points without a result", lambda: _failed(run.rows)),
+        "## Results",
+        markdown(run.rows, costs, failures).rstrip(),
         part("environment", lambda: _environment(run)),
-        part("commands", lambda: _replay(run.rows)),
+        part("commands", lambda: _replay(run)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    if is_drawn(rows) or threads.input_rows(rows):
+        yield "## Scaling"
     if is_drawn(rows):
         yield f"![throughput (images/s), speed-up, efficiency and window times]({FIGURE})"
     if threads.input_rows(rows):
         yield "![throughput (images/s) by decoding threads](threads.svg)"
 
 
-def _failed(rows: Sequence[ScalingRow]) -> str:
+def _failed(run: Run) -> str:
     """List the points without a result, each with its status and cause."""
-    lines = [
-        f"- {in_line(row.trial.name)}: {row.status}. {in_line(row.message)}"
-        for row in rows
-        if row.rate is None
-    ]
-    return "\n".join(["## Points without a result", "", *lines]) if lines else ""
+    found = failure_items(run.rows, run.missing)
+    return f"## Points without a result\n\n{markdown_list(found)}" if found else ""
 
 
 def _environment(run: Run) -> str:
-    kept = shown_environment(run.environment).items()
-    facts = [f"- {in_line(name)}: {_text(value)}" for name, value in kept if value]
-    found = [*filter(None, ("\n".join(facts), _hosts(run.environment.get("hosts") or {})))]
+    kept = {name: one for name, one in shown_environment(run.environment).items() if one}
+    facts = [f"- {in_line(fact_label(name))}: {_fact(name, one)}" for name, one in kept.items()]
+    hosts = own_facts(run.environment, run.environment.get("hosts") or {})
+    found = [*filter(None, ("\n".join(facts), _hosts(hosts)))]
     return "\n\n".join(["## Environment", *found]) if found else ""
+
+
+def _fact(name: str, value: object) -> str:
+    return in_cell(fact_value(name, value) or "") or _text(value)
 
 
 def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
     """List facts that all hosts share, then a table of differing facts by hosts."""
     names = {name: None for facts in hosts.values() for name in facts if name not in _HIDDEN}
-    values = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
+    values = {name: [_fact(name, facts.get(name)) for facts in hosts.values()] for name in names}
     same = {name: texts[0] for name, texts in values.items() if len(set(texts)) == 1}
-    alike = [f"- {in_line(name)}: {text}" for name, text in same.items() if text != "-"]
+    alike = [f"- {in_line(fact_label(name))}: {text}" for name, text in same.items() if text != "-"]
     differing = [name for name, texts in values.items() if len(set(texts)) > 1]
     if not hosts:
         return ""
-    lines = [f"### Hosts: {_listed(list(hosts))}", "", *alike]
+    which = "Host" if len(hosts) == 1 else "Hosts"
+    lines = [f"### {which}: {_listed(list(hosts))}", "", *alike]
     if differing:
         groups = grouped(
             (tuple(values[name][number] for name in differing), host)
             for number, host in enumerate(hosts)
         )
         rows = [[_listed(names), *texts] for texts, names in groups.items()]
-        table = [["hosts", *map(in_cell, differing)], ["---"] * (len(differing) + 1), *rows]
+        labels = [in_cell(fact_label(name)) for name in differing]
+        table = [["hosts", *labels], ["---"] * (len(differing) + 1), *rows]
         lines += ["", *(f"| {' | '.join(cells)} |" for cells in table)]
     return "\n".join(lines)
 
@@ -114,23 +122,20 @@ def _text(value: object) -> str:
         if value and all(isinstance(one, int) for one in value):
             return str(len(value))
         counts = Counter(map(_text, value))
-        return "; ".join(f"{n} x {text}" if n > 1 else text for text, n in counts.items()) or "-"
+        return ", ".join(f"{n} x {text}" if n > 1 else text for text, n in counts.items()) or "-"
     return in_cell(str(value)) if value is not None and value != "" else "-"
 
 
-def _replay(rows: Sequence[ScalingRow]) -> str:
+def _replay(run: Run) -> str:
     """Return the commands of each point's first repeat, similar processes once."""
-    parts = [_commands(row) for row in rows if row.repeats and row.repeats[0].commands]
+    parts = [_commands(row) for row in run.rows if row.repeats and row.repeats[0].commands]
     if not parts:
         return ""
     how = (
-        "The commands of each point's first repeat. Run them in the checkout, each on its host: "
-        "first the scheduler, then the servers, then the workers. `fab bench.plan` prints the "
-        "commands of all processes."
+        f"{reproduce_note(run)} The commands are those of each point's first repeat; {RECORDS} has "
+        f"those of all repeats and processes."
     )
-    if any(names(row.trial.layout.env) for row in rows):
-        how += " mxscale does not store secrets: replace each *** by your own value."
-    return "\n\n".join(["## Reproduce", how, *parts])
+    return "\n\n".join(["## Reproduce", in_line(how), *parts])
 
 
 def _commands(row: ScalingRow) -> str:
@@ -141,6 +146,6 @@ def _commands(row: ScalingRow) -> str:
         shown = alike if len(alike) <= _MOST_SHOWN else alike[:1]
         lines += [text for name in shown for text in (f"# {name}", commands[name])]
         if shown != alike:
-            lines.append(f"# {alike[1]} to {alike[-1]}: similar commands, see {RECORDS}")
+            lines.append(f"# {alike[1]} to {alike[-1]}: similar commands in {RECORDS}")
     name = escape(one_line(row.trial.name))
     return f"<details><summary>{name}</summary>\n\n{fenced(lines, 'sh')}\n\n</details>"

@@ -1,8 +1,10 @@
 """Point labels: distinguishing fields and non-default settings."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +20,11 @@ _BATCH, _FULL = "batch_per_device", "devices_per_host"
 _MOST_NAMED = 3
 # Values of a field to print; a field may have hundreds of scripted times.
 _MOST = 8
+# The times of the simulated engine.
+SCRIPTED = "fake_seconds"
+_TRAINING = ("synthetic", "real")
+# The part of a setting's help that gives the meaning of 0: '; 0 runs every window'.
+_ZERO = re.compile(r"; 0 ([^;]+)")
 
 
 def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
@@ -66,30 +73,97 @@ def _text(value: object) -> str:
     return "none" if value in {"", None} else str(value)
 
 
-def common_settings(trials: Sequence[Trial]) -> str:
-    """Return the non-default settings that all points share: 'gc_type 2bit, seed 7'."""
-    names = [name for name in _shared(trials) if any(name in _unusual(trial) for trial in trials)]
-    return format_fields(trials[0], names) if names else ""
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The non-default settings of a run's points, each as 'windows = 5'.
 
-
-def own_settings(trials: Sequence[Trial]) -> list[str]:
-    """Return, per point, the non-default settings that not all points share.
-
-    Omits the `distinguishing_fields`.
+    shared  those of all points
+    most    those of more than half of the training points; `own` has the exceptions
+    own     per point, its other non-default settings, without its `distinguishing_fields`
     """
-    shared = _shared(trials)
-    found = []
-    for trial, told in zip(trials, differing(trials), strict=True):
-        names = [name for name in _unusual(trial) if name not in shared and name not in told]
-        found.append(format_fields(trial, names))
+
+    shared: tuple[str, ...]
+    most: tuple[str, ...]
+    own: tuple[tuple[str, ...], ...]
+
+
+def settings_of(trials: Sequence[Trial]) -> Settings:
+    """Split the non-default settings of these points by how many points have them."""
+    alike = _shared(trials)
+    shared = [name for name in alike if any(name in _unusual(trial) for trial in trials)]
+    most = _settings_of_most(trials, alike)
+    scripted = [SCRIPTED] if has_many_scripts(trials) else []
+    own = []
+    for trial, named in zip(trials, differing(trials), strict=True):
+        unusual = _unusual(trial)
+        names = [
+            name
+            for name in FIELDS
+            if name not in alike
+            and name not in named
+            and name not in scripted
+            and (trial.value(name) != most[name] if name in most else name in unusual)
+        ]
+        own.append(tuple(_setting(name, trial.value(name)) for name in names))
+    return Settings(
+        shared=tuple(_setting(name, trials[0].value(name)) for name in shared),
+        most=tuple(_setting(name, value) for name, value in most.items()),
+        own=tuple(own),
+    )
+
+
+def has_many_scripts(trials: Sequence[Trial]) -> bool:
+    """Return whether simulated times differ between too many points to list them."""
+    return len({trial.value(SCRIPTED) for trial in trials}) > _MOST_NAMED
+
+
+def _settings_of_most(trials: Sequence[Trial], alike: Sequence[str]) -> dict[str, Any]:
+    """Return the non-default values that more than half of the training points have."""
+    training = [trial for trial in trials if trial.mode in _TRAINING] or trials
+    named = {name for names in differing(trials) for name in names}
+    found = {}
+    for name in FIELDS:
+        if name in alike or name in named:
+            continue
+        values = Counter(one.value(name) for one in training if name in _unusual(one))
+        for value, count in values.most_common(1):
+            if 2 * count > len(training):
+                found[name] = value
     return found
 
 
+def _setting(name: str, value: Any) -> str:
+    """Return 'precision = 0 (runs every window)': name, value, and what 0 stands for."""
+    meaning = _ZERO.search(FIELDS[name].setting.help) if value == 0 else None
+    return f"{name} = {_value(value)}{f' ({meaning[1]})' if meaning else ''}"
+
+
+def _value(value: Any) -> str:
+    """Return the value nearly as a sweep file has it; strings lack their quotes."""
+    if isinstance(value, tuple):
+        more = [f"{len(value) - _MOST} more"] if len(value) > _MOST else []
+        return f"[{', '.join([*map(_value, value[:_MOST]), *more])}]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return _text(value)
+
+
+def common_settings(trials: Sequence[Trial]) -> str:
+    """Return the settings of all points, then those of most: 'seed = 7, windows = 5'."""
+    if not trials:
+        return ""
+    found = settings_of(trials)
+    most = [f"{'; ' * bool(found.shared)}unless noted: {', '.join(found.most)}"] * bool(found.most)
+    return "".join([", ".join(found.shared), *most])
+
+
 def varied_settings(trials: Sequence[Trial]) -> str:
-    """Return `own_settings` with their points: 'gc_type 2bit (tiny dist_sync x2)'."""
-    points = grouped(zip(own_settings(trials), point_names(trials), strict=True))
+    """Return the settings of single points: 'gc_type = 2bit (tiny dist_sync x2)'."""
+    points = grouped(zip(settings_of(trials).own, point_names(trials), strict=True))
     return "; ".join(
-        f"{text} ({list_names(names, _MOST_NAMED, ', ')})" for text, names in points.items() if text
+        f"{', '.join(texts)} ({list_names(names, _MOST_NAMED, ', ')})"
+        for texts, names in points.items()
+        if texts
     )
 
 

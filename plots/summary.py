@@ -5,7 +5,14 @@ from collections.abc import Iterator, Sequence
 from bench.kvstores import is_distributed
 from bench.notes import UNSTEADY, NoteKind, sentence
 from plots.figures.model import TRAINING, drawable, lines, network_label
-from plots.format import format_percent, is_uninformative, list_names, significant
+from plots.format import (
+    STATUS_WORDS,
+    format_percent,
+    is_uninformative,
+    list_names,
+    significant,
+)
+from plots.items import Item, one_sentence
 from results.rates import Ratio
 from results.record import grouped
 from results.run import Run
@@ -21,6 +28,7 @@ _WIDE = 0.05
 # If the lower CI end of an efficiency exceeds this, the efficiency is too good.
 _ABOVE = 1.01
 _MOST_NAMED = 4
+_POINT_KINDS = {"test-io": "input-pipeline", "bandwidth": "bandwidth"}
 
 
 def device_noun(rows: Sequence[ScalingRow], count: int) -> str:
@@ -35,7 +43,7 @@ def size(row: ScalingRow) -> tuple[int, float]:
     return row.trial.layout.devices, row.rate.images_per_second if row.rate else 0.0
 
 
-def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
+def scaling_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
     """Yield each network's fastest point on the most devices, with its efficiency.
 
     Skips oversubscribed points and points whose CI is wider than their throughput.
@@ -43,18 +51,19 @@ def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[
     good = _reliable_rows(rows)
     if not good:
         # The first sentence of a simulated run already makes this claim.
-        yield from ["No point supports a performance claim."] if rows and not scripted else []
+        if rows and not scripted:
+            yield Item("No point supports a performance claim.")
         return
     tops = _largest(good)
-    where = f"{'Scripted result on' if scripted else 'On'} {_most_devices(tops, rows)}"
-    yield f"{where}: {_scaling_text(tops, good)}."
+    where = f"{'Scripted results on' if scripted else 'On'} {_most_devices(tops, rows)}"
+    yield Item(f"{where}{_ideal(tops)}", tuple(_network_texts(tops, good)))
     if (
         not any(row.shown_scaling for row in good)
         and len({row.trial.layout.devices for row in good}) > 1
     ):
         wanted = next((str(row.chosen_baseline) for row in rows if row.chosen_baseline), "")
         lacking = f"speed-up vs {wanted}" if wanted else "speed-up baseline"
-        yield f"Scaling is not available: no point has a {lacking}."
+        yield Item(f"Scaling is not available: no point has a {lacking}.")
 
 
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
@@ -84,18 +93,35 @@ def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str
     return f"{devices}, the most {which}" if more else devices
 
 
-def _scaling_text(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
-    """Return every network, or the best and worst of many; only the first has units."""
+def _ideal(tops: Sequence[ScalingRow]) -> str:
+    """Return what 100 % of ideal is, ' (ideal: 256 times the throughput of 1 GPU)'."""
+    compared = [row for row in tops if _is_compared(row)]
+    if not compared:
+        return ""
+    chosen = compared[0].chosen_baseline
+    if chosen:
+        return f" (ideal: throughput of {chosen}, in proportion to the devices)"
+    counts = {row.trial.layout.devices for row in compared}
+    times = str(counts.pop()) if len(counts) == 1 else "n"
+    return f" (ideal: {times} times the throughput of 1 {device_noun(compared, 1)})"
+
+
+def _is_compared(row: ScalingRow) -> bool:
+    """Return whether the row has a meaningful efficiency vs another device count."""
+    shown = row.shown_scaling
+    return bool(shown and row.trial.layout.devices != shown.baseline.devices and _efficiency(row))
+
+
+def _network_texts(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> list[str]:
+    """Return a text for every network, or for the best and the worst of many."""
     alike = len({row.trial.layout.devices for row in tops}) == 1
     if len(tops) <= _MOST_NAMED_SCALES:
-        return ", ".join([_network_text(row, rows, alike, row is tops[0]) for row in tops])
+        return [_network_text(row, rows, alike) for row in tops]
     based = sorted((row for row in tops if _efficiency(row)), key=_efficiency, reverse=True)
     if not based:
-        return f"{_network_text(tops[0], rows, alike, True)}, and {len(tops) - 1} other networks"
-    best, worst = (
-        _network_text(row, rows, alike, row is based[0]) for row in (based[0], based[-1])
-    )
-    return f"of {len(tops)} networks, the best is {best}, the worst {worst}"
+        return [_network_text(tops[0], rows, alike), f"{len(tops) - 1} other networks"]
+    best, worst = (_network_text(row, rows, alike) for row in (based[0], based[-1]))
+    return [f"best of {len(tops)} networks: {best}", f"worst: {worst}"]
 
 
 def _efficiency(row: ScalingRow) -> float:
@@ -107,24 +133,25 @@ def _efficiency(row: ScalingRow) -> float:
     )
 
 
-def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
-    """Return 'alexnet 61938 images/s (53 ± 0.7 % of ideal vs 1 GPU)'; units optional.
+def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool) -> str:
+    """Return 'alexnet (kvstore local) 22.9 images/s, 64 % [54, 76] of ideal'.
 
-    A network with several lines gets the line's name, such as ' (dist_sync)'. If the networks'
-    largest device counts differ, each gets its own.
+    Only a network with several lines gets the line's name. If the networks' largest device counts
+    differ (not `alike`), each gets its own.
     """
     rate = row.rate.images_per_second if row.rate else 0.0
     own = lines([one for one in rows if network_label(one) == network_label(row)])
     (line,) = (one for one in own if any(row is member for member in one.rows))
-    text = f"{network_label(row)}{'' if line.alone else f' ({line.what})'} {significant(rate)}"
-    text += " images/s" if units else ""
+    what = "" if line.alone else f" ({_line_name(line.what, row)})"
+    text = f"{network_label(row)}{what} {significant(rate)} images/s"
     text += "" if alike else f" on {row.trial.layout.devices}"
-    shown = row.shown_scaling
-    if not shown or row.trial.layout.devices == shown.baseline.devices or not _efficiency(row):
+    if not row.shown_scaling or not _is_compared(row):
         return text
-    against = str(row.chosen_baseline or f"1 {device_noun([row], 1)}")
-    of = f" of ideal vs {against}" if units else ""
-    return f"{text} ({format_percent(shown.efficiency)}{of})"
+    return f"{text}, {format_percent(row.shown_scaling.efficiency)} of ideal"
+
+
+def _line_name(what: str, row: ScalingRow) -> str:
+    return f"kvstore {what}" if what.startswith(row.trial.layout.kvstore) else what
 
 
 def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -155,16 +182,17 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
     return f"{' to '.join(dict.fromkeys(ends))} %"
 
 
-def caveats(run: Run) -> Iterator[str]:
-    """Yield up to two sentences: missing results, and caveats about the others."""
+def caveats(run: Run) -> Iterator[Item]:
+    """Yield the missing results and baselines, then the caveats about the others."""
     lost = list(_missing(run))
-    if lost:
-        yield f"Missing: {'; '.join(lost)}."
-    unsure = [*_noted_points(run.rows), *_uncertain(run.rows), *_point_caveats(run.rows)]
+    yield from map(Item, lost)
+    noted = list(_noted_points(run.rows))
+    unsure = [*noted, *_uncertain(run.rows), *_point_caveats(run.rows)]
     if unsure:
-        yield f"Caveats: {'; '.join(unsure)}."
+        marked = " (! marks a point in the table)" if noted else ""
+        yield Item(f"Caveats{marked}", tuple(unsure))
     elif not lost and not run.rehearsal:
-        yield "No caveats were found in the records."
+        yield Item("No caveats were found in the records.")
 
 
 def _missing(run: Run) -> Iterator[str]:
@@ -172,24 +200,28 @@ def _missing(run: Run) -> Iterator[str]:
     if failed:
         named = _named([f"{row.trial.name} ({_failure(row)})" for row in failed])
         which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
-        yield f"results of {which}: {named}"
+        yield f"No result for {which}: {named}."
     if run.missing:
-        yield f"{_counted(len(run.missing), 'point')} not measured yet"
+        yield f"Not measured yet: {_counted(len(run.missing), 'point')}."
     trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
     yield from _without_base(trained)
     several = [
         row for row in trained if is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
     ]
     if several and not any(row.worker for row in several):
-        yield "a point with 1 worker through the same store, which shows the cost of servers"
+        yield (
+            "The cost of parameter servers is unknown, because no point has 1 worker with the same "
+            "kvstore."
+        )
 
 
 def _failure(row: ScalingRow) -> str:
-    """Return 'failed', or 'failed in 1 of 3 repeats' if other repeats have a result."""
+    """Return 'stalled', or 'stalled in 1 of 3 repeats' if other repeats have a result."""
+    word = STATUS_WORDS.get(row.status, row.status)
     for note in row.notes:
         if note.kind == NoteKind.FAILED_REPEATS:
-            return f"{row.status} in {note.figures['failed']} of {note.figures['of']} repeats"
-    return row.status
+            return f"{word} in {note.figures['failed']} of {note.figures['of']} repeats"
+    return word
 
 
 def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -198,7 +230,8 @@ def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
     names = [n for n, some in networks.items() if len({o.trial.layout.devices for o in some}) > 1]
     without = [name for name in names if not any(row.device for row in networks[name])]
     if without and len(without) < len(names):
-        yield f"a 1-device speed-up baseline for {_named(without)}"
+        why = "no point on 1 device has a result"
+        yield f"No speed-up or efficiency for {_named(without)}, because {why}."
 
 
 def _counted(count: int, noun: str) -> str:
@@ -234,15 +267,15 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     emulated = [row for row in rows if row.rate and row.emulated]
     if emulated:
         points = _counted(len(emulated), "oversubscribed point")
-        yield f"{points} (more devices than the machine has), not valid as a performance result"
+        yield f"no valid performance result: {points} (more devices than the machine has)"
     once = [row for row in good if row.rate and row.rate.repeats == 1]
     if once:
         which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"
         which = "the point" if len(good) == 1 else which
-        yield f"n = 1 for {which}, so run-to-run variance is assumed, not measured"
+        yield f"n = 1 for {which}: the variance between runs is assumed, not measured"
     twice = [row for row in good if row.rate and row.rate.repeats == 2]
     if twice:
-        yield "n = 2 gives little information about run-to-run variance"
+        yield "n = 2 gives little information about the variance between runs"
     lost = [row for row in good if row.rate and is_uninformative(row.rate.ratio)]
     based = [
         row.trial.name
@@ -287,7 +320,7 @@ def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
         yield f"efficiency above 100 %, so a baseline may be too slow: {_named(above)}"
     sharing = [r for r in good if r.trial.layout.device == "cpu" and r.trial.servers]
     if any(not row.trial.layout.server_hosts for row in sharing):
-        yield "servers share cores with their workers"
+        yield "parameter servers share CPU cores with the workers"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -295,17 +328,21 @@ def _named(names: Sequence[str]) -> str:
 
 
 def summary(run: Run) -> str:
-    """Return the summary paragraph: about 90 words, however many points there are."""
+    """Return the summary as one paragraph of about 90 words."""
+    return " ".join(map(one_sentence, summary_items(run)))
+
+
+def summary_items(run: Run) -> list[Item]:
+    """Return the summary: a few sentences and lists, however many points there are."""
     trained = [row for row in run.rows if row.trial.mode in TRAINING]
-    sentences = [
-        *_provenance(run),
-        *scaling_sentence(trained, scripted=run.rehearsal),
-        *([_trained(run, trained)] if trained else []),
-        *_other_modes(run.rows),
-        *baseline_sentence(trained),
+    return [
+        *map(Item, _provenance(run)),
+        *scaling_items(trained, scripted=run.rehearsal),
+        *map(Item, baseline_sentence(trained)),
+        *map(Item, _other_modes(run.rows)),
+        *([Item(_trained(run, trained))] if trained else []),
         *caveats(run),
     ]
-    return " ".join(sentences)
 
 
 def enumeration(words: Sequence[str], most: int = 99) -> str:
@@ -325,7 +362,7 @@ def _provenance(run: Run) -> Iterator[str]:
     if run.sources:
         whole = all(one.source for row in run.rows for one in row.repeats)
         which = "These figures were" if whole else "Some of these figures were"
-        yield f"{which} not measured by mxscale; source: {enumeration(run.sources, 2)}."
+        yield f"{which} not measured by mxscale. Source: {enumeration(run.sources, 2)}."
 
 
 def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
@@ -342,14 +379,20 @@ def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
     return (
         f"{verb}{f' on {day}' if day else ''} with {_data(rows)} on {devices} "
         f"{device_noun(rows, counts[-1])}{of_hosts}, kvstore "
-        f"{enumeration(names, _MOST_NAMED)}{_batch(rows)}: {_points(rows)}."
+        f"{enumeration(names, _MOST_NAMED)}{_batch(rows)}: {_points(run.rows)}."
     )
 
 
 def _points(rows: Sequence[ScalingRow]) -> str:
-    """Return '27 points, each run 3 times'."""
+    """Return '13 training points and 1 input-pipeline point, each run 3 times'."""
+    kinds = [(_POINT_KINDS.get(row.trial.mode, "training"), row) for row in rows]
+    counts = {kind: len(some) for kind, some in grouped(kinds).items()}
+    order = sorted(counts, key=lambda kind: kind != "training")
+    named = [
+        _counted(counts[kind], f"{kind} point" if len(order) > 1 else "point") for kind in order
+    ]
+    points, each = enumeration(named), "" if len(rows) == 1 else "each "
     repeats = sorted({row.rate.repeats for row in rows if row.rate})
-    points, each = ("1 point", "") if len(rows) == 1 else (f"{len(rows)} points", "each ")
     if not repeats:
         return points
     count = _range(repeats)
@@ -383,7 +426,7 @@ def _other_modes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield the results of points that do not train."""
     read = [row.rate.images_per_second for row in rows if row.trial.mode == "test-io" and row.rate]
     if read:
-        yield f"The input-pipeline benchmark reached {significant(max(read))} images/s."
+        yield f"Input-pipeline benchmark: {significant(max(read))} images/s."
     moved = [row for row in rows if row.trial.mode == "bandwidth" and row.rate]
     if moved:
         most = max(moved, key=size)

@@ -35,9 +35,9 @@ _CELLS = {
 }
 # The baseline that is missing if no point of the run qualifies.
 _SOUGHT = {
-    "device": "on 1 device",
-    "host": "on 1 full host",
-    "worker": "with 1 worker and this store",
+    "device": "point on 1 device",
+    "host": "point on 1 full host",
+    "worker": "point with 1 worker and this kvstore",
 }
 
 
@@ -139,7 +139,10 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
             stores.setdefault(_size(name, some), {}).update(dict.fromkeys(ordered))
     chosen = [_chosen(point, one, stores) for point, one in zip(points, fitting, strict=True)]
     filled = {name for one in chosen for name in one.points}
-    return [_with_absent(*pair, filled) for pair in zip(points, chosen, strict=True)]
+    return [
+        _with_absent(point, one, filled, alone=len(families[_same(point.trial)]) == 1)
+        for point, one in zip(points, chosen, strict=True)
+    ]
 
 
 def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
@@ -221,23 +224,33 @@ def _chosen(
 
 
 def _with_absent(
-    point: Kind, chosen: BaselineChoice[Kind], filled: Collection[str]
+    point: Kind, chosen: BaselineChoice[Kind], filled: Collection[str], *, alone: bool
 ) -> BaselineChoice[Kind]:
-    """Add notes on columns that are `filled` for other points, but empty for this one."""
+    """Add notes on columns that are `filled` for other points, but empty for this one.
+
+    A point that is `alone` with its settings has one note for all its columns.
+    """
     explained = {*chosen.points, *(note.figures["column"] for note in chosen.notes)}
-    notes = [
-        Note(
-            NoteKind.BASELINE_ABSENT,
-            {
-                "column": name,
-                "cell": _CELLS[name],
-                "baseline": "of another size" if fit(point.trial) else _SOUGHT[name],
-            },
-        )
-        for name, fit in _fits(point.trial).items()
-        if name in filled and name not in explained
-    ]
+    absent = [name for name in _fits(point.trial) if name in filled and name not in explained]
+    if alone and absent:
+        cell = "speed-up or efficiency" if "device" in absent else "efficiency"
+        notes = [_absent_note(absent[0], cell, "other point")]
+    else:
+        fits = _fits(point.trial)
+        notes = [
+            _absent_note(
+                name,
+                _CELLS[name],
+                "point of another size" if fits[name](point.trial) else _SOUGHT[name],
+            )
+            for name in absent
+        ]
     return replace(chosen, notes=(*chosen.notes, *notes))
+
+
+def _absent_note(column: str, cell: str, sought: str) -> Note:
+    figures = {"column": column, "cell": cell, "baseline": sought}
+    return Note(NoteKind.BASELINE_ABSENT, figures)
 
 
 def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> BaselineChoice[Kind]:
@@ -245,9 +258,8 @@ def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> BaselineCh
         return BaselineChoice(points={})
     fitting = [p for p in _peers(point, family) if baseline_of(p.trial) == wanted]
     if not fitting:
-        return BaselineChoice(
-            points={}, notes=(_empty("baseline", wanted, NoteKind.BASELINE_ABSENT),)
-        )
+        note = _absent_note("baseline", _CELLS["baseline"], f"point {wanted}")
+        return BaselineChoice(points={}, notes=(note,))
     best = min(fitting, key=lambda p: (p.rate is None, p.status == "unstable", p.emulated))
     for kind, applies in {
         _lacking(best): best.rate is None,

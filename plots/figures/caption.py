@@ -47,7 +47,7 @@ def _host(facts: dict[str, Any]) -> str:
 
 
 def settings_line(rows: Sequence[ScalingRow]) -> str:
-    """Return the non-default settings that all points share; '' if there are none."""
+    """Return the non-default settings of all or most points; '' if there are none."""
     shared = common_settings([row.trial for row in rows])
     return f"settings: {shared}" if shared else ""
 
@@ -59,7 +59,7 @@ def caption(run: Run) -> str:
     named = [f"not measured by mxscale; source: {list_names(sources, 1)}"] if sources else []
     drawn = drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
     varied = varied_settings([row.trial for row in drawn])
-    own = [f"settings that vary: {varied}"] if varied else []
+    own = [f"settings of single points: {varied}"] if varied else []
     lines = [provenance(run), _how(run, drawn), settings_line(drawn), *own, *_left_out(run.rows)]
     return "\n".join(filter(None, [*simulated, *named, *lines]))
 

@@ -252,7 +252,7 @@ def one_device(row: ScalingRow) -> float | None:
 
 
 def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[Ceiling]:
-    """Return the best input throughput per host x hosts, by image size."""
+    """Return the best input throughput per host times the hosts, by image size."""
     best: dict[tuple[int, ...], float] = {}
     for row in rows:
         if row.trial.mode == "test-io" and row.rate:
@@ -266,7 +266,7 @@ def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[C
         size = f" {shape[-1]} x {shape[-2]}" if len(best) > 1 else ""
         if hosts:
             points = {devices: each * hosts[devices] for devices in sorted(hosts)}
-            found.append(Ceiling(label=f"input pipeline{size} x hosts", colour="", points=points))
+            found.append(Ceiling(label=f"input-pipeline limit{size}", colour="", points=points))
     return found
 
 

@@ -74,7 +74,7 @@ function valueAxis(id, traces) {
     return { title, type: "log", range: ends.map(Math.log10) };
   }
   const top = Math.max(least, 1.1 * Math.max(0, ...values)) || 1;
-  return { title, type: "linear", range: [0, top], tickmode: "auto", tickformat: "," };
+  return { title, type: "linear", range: [0, top], tickmode: "auto", tickformat: "~f" };
 }
 
 /** About `most` round values in a range: 1, 10, 100, or 1, 2, 5, or evenly spaced. */
@@ -108,7 +108,7 @@ function tickValues(box) {
   if (yaxis.type === "log") {
     const [low, high] = yaxis.range.map((end) => 10 ** end);
     const vals = roundValues(low, high, Math.max(3, Math.floor(height / 42)));
-    put("yaxis", vals, vals.map((one) => one.toLocaleString("en", { maximumSignificantDigits: 12 })));
+    put("yaxis", vals, vals.map((one) => one.toLocaleString("en", { maximumSignificantDigits: 12, useGrouping: false })));
   }
   if (Object.keys(change).length > 0) Plotly.relayout(box, change);
 }

@@ -28,6 +28,24 @@ def rerun_command(run: Run, row: ScalingRow) -> str:
     return command_line([*words, *given, "--run", f"{run.name}-again"])
 
 
+def reproduce_note(run: Run) -> str:
+    """Return how to start the recorded commands: version, order, and missing secrets."""
+    commit = run.commit.removesuffix("+")
+    if not commit:
+        version = "The run recorded no commit; other versions of mxscale may need other commands."
+    elif run.commit != commit:
+        version = (
+            f"Check out commit {commit} first: these commands belong to that version, to which the "
+            f"checkout had uncommitted changes."
+        )
+    else:
+        version = f"Check out commit {commit} first: these commands belong to that version."
+    order = "Start them on their hosts in this order: scheduler, servers, workers."
+    secrets = any(names(row.trial.layout.env) for row in run.rows)
+    replace = "mxscale does not store secrets: replace each *** by your own value." * secrets
+    return " ".join(filter(None, (version, order, replace)))
+
+
 def rerun_title(run: Run) -> str:
     """Describe the command, and what the user must fill in."""
     lacking = "" if _recorded_command(run) else "; the run did not record the options it was given"

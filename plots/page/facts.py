@@ -1,14 +1,17 @@
 """Tables of the environment: one fact per row, one column per host."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plots.fact_labels import fact_label, fact_value, own_facts
+from results.host_facts import HOST_FACTS, Place, omitted
 from results.run import shown_environment
 
 # More columns are unreadable; environment.json has all hosts.
 MOST_HOSTS = 24
+_HIDDEN = omitted(HOST_FACTS, Place.REPORT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,11 @@ def host_table(environment: Mapping[str, Any]) -> HostTable | None:
     found = environment.get("hosts")
     if not isinstance(found, dict) or not found:
         return None
-    facts = {name: dict(_flat(value)) for name, value in found.items()}
+    found = own_facts(environment, found)
+    facts = {
+        host: dict(_flat({name: value for name, value in one.items() if name not in _HIDDEN}))
+        for host, one in found.items()
+    }
     every = list(dict.fromkeys(fact for one in facts.values() for fact in one))
     values = {fact: [one.get(fact, "") for one in facts.values()] for fact in every}
     differing = []
@@ -57,10 +64,12 @@ def host_table(environment: Mapping[str, Any]) -> HostTable | None:
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Flatten facts to (name, text), e.g. 'gpus 0 name'; a list of scalars is one."""
+    """Flatten facts to (label, text), e.g. 'GPU 0 name'; a list of scalars is one."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _flat(inner, f"{name} {key}".strip())
+            text = None if name else fact_value(key, inner)
+            label = f"{name} {key}" if name else fact_label(key)
+            yield from [(label, text)] if text else _flat(inner, label)
     elif isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
         for place, inner in enumerate(value):
             yield from _flat(inner, f"{name} {place}".strip())
@@ -73,17 +82,4 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
-        whole = all(isinstance(one, int) for one in value)
-        return ", ".join(_ranges(value) if whole else map(str, value))
-    return str(value)
-
-
-def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """Yield numbers as ranges: '0-3', '8' for 0, 1, 2, 3, 8."""
-    begin = None
-    for place, number in enumerate(numbers):
-        begin = number if begin is None else begin
-        if numbers[place + 1 : place + 2] != [number + 1]:
-            yield str(number) if begin == number else f"{begin}-{number}"
-            begin = None
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

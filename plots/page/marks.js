@@ -1,6 +1,6 @@
-// Marks in the panels besides lines: failed points, ideal scaling, input-pipeline ceilings.
+// Marks in the panels besides lines: failed points, ideal scaling, input-pipeline limits.
 
-const FAR = 8; // a ceiling above this multiple of the highest value is named, not drawn
+const FAR = 8; // a limit above this multiple of the highest value is named, not drawn
 
 function failedShown() {
   return data.run.failed.filter(({ row }) => shown(data.run.rows[row]));
@@ -69,8 +69,9 @@ function ceilingTraces(traces) {
     data.run.inputs.filter(({ rates }) => Math.min(...rates) <= FAR * top === wanted),
   );
   const offScale = far.map(({ label, rates }) => {
-    const least = Math.min(...rates).toLocaleString("en", { maximumFractionDigits: 0 });
-    return `off scale: ${label}, at least ${least} images/s`;
+    const least = Math.min(...rates).toFixed(0);
+    const limit = rates.length > 1 ? `at least ${least}` : least;
+    return `${label}: ${limit} images/s (above this chart)`;
   });
   document.getElementById("rate-note").textContent = offScale.join("; ");
   return near.map(({ label, devices, rates }) => {

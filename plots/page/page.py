@@ -10,17 +10,20 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from plots.failures import Failures, attempt_lines, attempt_text
+from plots.failures import Failures, attempt_items, attempt_lines
 from plots.figures.caption import hardware, settings_line
-from plots.format import error_bar_note
+from plots.format import has_assumed_scatter, status_text
+from plots.items import one_sentence
+from plots.page.commands import reproduce_note
 from plots.page.details import packed_details
 from plots.page.facts import environment_facts, host_table
 from plots.page.panels import panel_data
 from plots.point_labels import point_names
-from plots.summary import summary
-from plots.tables.scaling import column_notes, header, table, trouble_lines
+from plots.summary import summary_items
+from plots.tables.scaling import column_notes, header, point_notes, table, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
+from results.rates import ASSUMED_SCATTER
 from results.run import Run
 
 HERE = Path(__file__).parent
@@ -71,7 +74,7 @@ def _known(
         "run": run,
         "format": FORMAT,
         "data": data,
-        "words": attempt_text(failures, "summary", lambda: summary(run)),
+        "words": attempt_items(failures, "summary", lambda: summary_items(run)),
         "troubles": trouble_lines(run.troubles),
         "machine": hardware(environment),
         "settings": settings_line(run.rows),
@@ -80,7 +83,12 @@ def _known(
         "sources": run.sources,
         **_table(run, costs),
         "notes": attempt_lines(failures, "notes on columns", lambda: column_notes(run.rows, costs)),
-        "bars": error_bar_note(row.rate for row in run.rows),
+        "point_notes": attempt_items(failures, "notes on points", lambda: point_notes(run.rows)),
+        "assumed": has_assumed_scatter(row.rate for row in run.rows),
+        "scatter": f"{100 * ASSUMED_SCATTER:g}",
+        "reproduce": reproduce_note(run),
+        "status_text": status_text,
+        "one_sentence": one_sentence,
         "named": list(zip(point_names([row.trial for row in run.rows]), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
         "facts": environment_facts(environment),

@@ -154,9 +154,9 @@ function drawRanks() {
 
 function rankNotes(ranks, own, cpu) {
   if (ranks.of === 0) return "No ranks: this repeat has no result.";
-  const parts = ["Circles: whole window."];
-  if (own) parts.push("Diamonds: the rank's own compute time, without waiting for other ranks.");
-  if (cpu) parts.push("Squares: CPU use, % of one core.");
+  const parts = ["Circles: median time of a window."];
+  if (own) parts.push("Diamonds: median time of the rank's own computation, without waiting for other ranks.");
+  if (cpu) parts.push("Squares: CPU use of the rank, in percent of one core.");
   if (ranks.slowest !== null) {
     const place = ranks.rank.indexOf(ranks.slowest);
     const seconds = own ? ranks.own[place] : ranks.seconds[place];

@@ -6,24 +6,32 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.kvstores import is_distributed
+from bench.notes import texts
 from bench.trial import Trial
 from im2rec_tools.console import cell, line, screen_for, table_width
-from im2rec_tools.terminal import printable
-from plots.failures import Failures, attempt_lines, attempt_text
+from plots.failures import Failures, attempt_items, attempt_lines, attempt_text
 from plots.figures.caption import provenance, settings_line
 from plots.figures.model import TRAINING
 from plots.format import (
     REHEARSAL_NOTE,
+    STATUS_WORDS,
     format_interval,
     format_percent,
     format_speedup,
-    in_line,
     is_uninformative,
     list_names,
     significant,
+    status_text,
 )
-from plots.point_labels import distinguishing_fields, own_settings, point_names
-from plots.summary import summary
+from plots.items import Item, markdown_list, plain_lines
+from plots.point_labels import (
+    SCRIPTED,
+    distinguishing_fields,
+    has_many_scripts,
+    point_names,
+    settings_of,
+)
+from plots.summary import summary_items
 from plots.tables.layout import markdown_table, terminal_table
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
@@ -35,6 +43,7 @@ from results.speedup import Baseline, Scaling
 
 _MOST_NAMED = 3
 _COSTS_PAGE = "docs/how-to/cost-and-energy.md"
+_SETTINGS_PAGE = "docs/reference/sweep-file.md"
 Pair = tuple[ScalingRow, Cost]
 HEADER = (
     "network",
@@ -52,16 +61,8 @@ HEADER = (
 )
 # Follows the status of a point that has caveats in the summary.
 MARK = "!"
-# Statuses whose stored names are no standard terms.
-_STATUS_WORDS = {
-    "unstable": "no steady state",
-    "hung": "stalled",
-    "lost": "host lost",
-    "timeout": "rendezvous timeout",
-}
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
-SETTINGS, _SETTINGS_WIDTH = "settings", 40
-_TEXT = ("network", "kvstore", SETTINGS, "status")
+_TEXT = ("network", "kvstore", "status")
 _MOST_TROUBLES = 5
 # Columns to leave out on a narrow terminal, in this order.
 _OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n")
@@ -105,8 +106,8 @@ def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
             f"images/{unit} not available for {_named(names, len(found))}: {why}."
             for why, names in _points_by_reason(found, unit).items()
         ]
-    nothing = "; ".join(_nothing(found, costs))
-    return [*lines, *([f"Not available: {nothing}; see {_COSTS_PAGE}."] if nothing else [])]
+    nothing = " and ".join(_nothing(found, costs))
+    return [*lines, *([f"Not available: {nothing}. See {_COSTS_PAGE}."] if nothing else [])]
 
 
 def _joules(found: Sequence[Pair]) -> list[str]:
@@ -141,9 +142,9 @@ def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
         whys = list(_points_by_reason(measured if unit == JOULE else found, unit))
         if whys and unit not in costs.units:
             more = f", and {len(whys) - 1} more" if len(whys) > 1 else ""
-            yield f"images/{unit} ({whys[0]}{more})"
+            yield f"images per {'joule' if unit == JOULE else unit} ({whys[0]}{more})"
     if not costs.prices and any(cost.images or cost.why for _, cost in measured):
-        yield "images per USD (no prices.toml)"
+        yield "images per unit of currency (no prices.toml)"
 
 
 def rate_unit(trial: Trial) -> tuple[str, float]:
@@ -166,10 +167,9 @@ def _efficiency(against: Scaling | None) -> str:
 
 
 def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
-    """Return `HEADER` with columns for a chosen baseline, costs and varying settings."""
+    """Return `HEADER` with columns for a chosen baseline and costs."""
     chosen = [f"{name} vs {one}" for one in _chosen(rows) for name in ("speed-up", "efficiency")]
-    varied = [SETTINGS] if any(own_settings([row.trial for row in rows])) else []
-    return (*HEADER[:-1], *chosen, *cost_headers(costs), HEADER[-1], *varied)
+    return (*HEADER[:-1], *chosen, *cost_headers(costs), HEADER[-1])
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
@@ -179,16 +179,12 @@ def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
 
 def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str, ...]]:
     """Return the cells of all rows under `header`, as text."""
-    trials = [row.trial for row in rows]
-    own, labels = own_settings(trials), distinguishing_fields(trials)
-    found = [cells(row, more, costs) for row, more in zip(rows, labels, strict=True)]
-    if not any(own):
-        return found
-    return [(*one, text) for one, text in zip(found, own, strict=True)]
+    labels = distinguishing_fields([row.trial for row in rows])
+    return [cells(row, more, costs) for row, more in zip(rows, labels, strict=True)]
 
 
 def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
-    """Return the row's cells without settings; `more` are its distinguishing fields."""
+    """Return the row's cells; `more` are its distinguishing fields."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     over = row.baseline
     chosen = (format_speedup(over.speedup) if over else "", _efficiency(over))
@@ -213,10 +209,34 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
     )
 
 
-def _point_remarks(rows: Sequence[ScalingRow]) -> list[str]:
+def point_notes(rows: Sequence[ScalingRow]) -> list[Item]:
+    """Return the points that have settings or notes of their own, with these.
+
+    Points without a result are in `failure_items`.
+    """
+    trials = [row.trial for row in rows]
+    found = zip(rows, point_names(trials), settings_of(trials).own, strict=True)
+    items = []
+    for row, name, own in found:
+        settings = [f"settings: {', '.join(own)}"] if own else []
+        parts = (*settings, *(texts(row.notes) if row.rate else ()))
+        if parts:
+            items.append(Item(name, parts))
+    return items
+
+
+def failure_items(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> list[Item]:
+    """Return the points without a result, each with its status and cause."""
     names = point_names([row.trial for row in rows])
-    named = zip(names, rows, strict=True)
-    return [f"{name}: {row.note_text}." for name, row in named if row.note_text]
+    failed = [(name, row) for name, row in zip(names, rows, strict=True) if row.rate is None]
+    items = [Item(f"{name}: {_failure_text(row)}") for name, row in failed]
+    return [*items, *(Item(f"{name}: not measured yet.") for name in missing)]
+
+
+def _failure_text(row: ScalingRow) -> str:
+    """Return status and cause, such as 'hung (stalled): no progress for 60 s.'."""
+    cause = "; ".join(filter(None, (row.message, *texts(row.notes)))) or "no cause recorded"
+    return f"{status_text(row.status)}: {cause}{'' if cause.endswith('.') else '.'}"
 
 
 def _intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -224,52 +244,61 @@ def _intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
     repeats = {row.rate.repeats for row in rows if row.rate}
     if 1 in repeats:
         yield (
-            f"n: repeats in fresh processes. With n = 1, the 95 % CI assumes a run-to-run standard "
-            f"deviation of {100 * ASSUMED_SCATTER:g} %; use 3 or more repeats to measure it."
+            f"n: number of repeats, each in fresh processes. With n = 1, the 95 % CI assumes a "
+            f"standard deviation of {100 * ASSUMED_SCATTER:g} % between runs; use 3 or more "
+            f"repeats to measure it."
         )
     elif repeats:
-        yield "n: repeats in fresh processes; the 95 % CI is computed from their variance."
+        yield (
+            "n: number of repeats, each in fresh processes. The 95 % CI is computed from the "
+            "variance between them."
+        )
     if 2 in repeats:
         yield (
-            "With two repeats (1 degree of freedom) the interval is very wide; use three or more."
+            "n = 2: the 95 % CI is very wide, because it has only 1 degree of freedom; use 3 or "
+            "more repeats."
         )
     if any(row.rate and row.rate.error and row.rate.slowdown for row in rows):
         yield (
-            f"95 % CI: the lower end allows for windows that become up to {100 * ASSUMED_DRIFT:g} "
-            f"% slower during the unmeasured rest of the window budget; --precision 0 measures "
-            f"every window."
+            f"95 % CI: measuring stopped before the window budget was spent. The lower end allows "
+            f"for the remaining windows to be up to {100 * ASSUMED_DRIFT:g} % slower; "
+            f"--precision 0 measures every window."
         )
 
 
 def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     """Return one note per column: definition and source."""
     lines = [
-        "batch: images per step on one device / on one worker / in the whole job.",
+        "batch: images per step on one device / one worker / the whole job.",
         *_intervals(rows),
         *_baseline_notes(rows),
     ]
     if any(row.trial.layout.device == "cpu" and row.trial.servers for row in rows):
         beside = all(not row.trial.layout.server_hosts for row in rows)
-        where = "share cores with their workers" if beside else "run on hosts of their own"
-        lines.append(f"devices: CPU cores; servers {where}.")
+        where = "share them with the workers" if beside else "run on separate hosts"
+        lines.append(f"devices: CPU cores. Parameter servers {where}.")
     lines += _status_notes(rows)
     if any(row.rate and row.headline_kinds for row in rows):
-        lines.append(f"{MARK} this point has caveats; see the summary and the notes below.")
+        lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):
         lines.append(
-            "* oversubscribed: more devices than the machine has; not valid as a performance "
-            "result."
+            "* oversubscribed: the point used more devices than the machine has, so it is not a "
+            "valid performance result."
         )
     if any(row.trial.engine == "fake" for row in rows):
         lines.append(f"{REHEARSAL_NOTE}.")
+    if any(settings_of([row.trial for row in rows]).own) or settings_line(rows):
+        lines.append(f"settings: fields that differ from their defaults; see {_SETTINGS_PAGE}.")
+    if has_many_scripts([row.trial for row in rows]):
+        lines.append(f"{SCRIPTED}: differs from point to point; not listed here.")
     return [*lines, *knees(rows), *cost_remarks(rows, costs)]
 
 
 def _status_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield the meaning of the statuses whose stored names are no standard terms."""
-    found = [one for one in _STATUS_WORDS if any(row.status == one for row in rows)]
+    found = [one for one in STATUS_WORDS if any(row.status == one for row in rows)]
     if found:
-        yield f"status: {'; '.join(f'{one} = {_STATUS_WORDS[one]}' for one in found)}."
+        yield f"status: {'; '.join(f'{one} = {STATUS_WORDS[one]}' for one in found)}."
 
 
 def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -277,8 +306,8 @@ def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     bases = sorted({row.device.base for row in rows if row.device})
     if bases:
         yield (
-            f"speed-up, efficiency: vs 1 device ({', '.join(bases)}). ± or [low, high] is the 95 % "
-            f"CI; it includes the uncertainty of the baseline."
+            f"speed-up, efficiency: relative to 1 device ({', '.join(bases)}). ± or [low, high] "
+            f"is the 95 % CI, which includes the uncertainty of the baseline."
         )
     elif any(row.rate and row.trial.mode in TRAINING for row in rows):
         yield (
@@ -287,64 +316,55 @@ def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
         )
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
-        yield f"vs 1 host: efficiency vs 1 full host ({', '.join(bases)})."
+        yield f"vs 1 host: efficiency relative to 1 full host ({', '.join(bases)})."
     for one in _chosen(rows):
-        yield f"speed-up vs {one}, efficiency vs {one}: against the chosen baseline."
+        yield f"speed-up vs {one}, efficiency vs {one}: relative to the chosen baseline."
     against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
     found = [one.efficiency for one in against] + [row.rate.ratio for row in rows if row.rate]
     if any(map(is_uninformative, found)):
         yield "uncertain, unknown: too few windows or too much noise; do not use the value."
     if any(row.worker for row in rows):
-        yield "vs 1 worker: efficiency vs 1 worker through the same store, servers included."
+        yield (
+            "vs 1 worker: efficiency relative to one worker that uses the same kvstore, parameter "
+            "servers included."
+        )
     elif any(
         row.rate and is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
         for row in rows
         if row.trial.mode != "bandwidth"
     ):
         yield (
-            "vs 1 worker: not available, because no point has 1 worker through the same store; a "
+            "vs 1 worker: not available, because no point has 1 worker with the same kvstore. A "
             "sweep over hosts always includes one."
         )
 
 
-def remarks(
+def notes(
     rows: Sequence[ScalingRow],
-    missing: Sequence[str] = (),
     costs: Costs = NO_COSTS,
     failures: Failures | None = None,
-) -> list[str]:
-    """Return the lines below the table: notes on columns, then notes on points.
+) -> tuple[list[Item], list[Item]]:
+    """Return the notes below the table: those on points, and those on columns.
 
     A part that fails becomes one line that names it; without `failures` it raises.
     """
-    return [
-        *attempt_lines(failures, "notes on columns", lambda: column_notes(rows, costs)),
-        *attempt_lines(failures, "notes on points", lambda: _point_remarks(rows)),
-        *([f"NOT MEASURED YET: {', '.join(missing)}."] if missing else []),
-    ]
+    columns = attempt_lines(failures, "notes on columns", lambda: column_notes(rows, costs))
+    points = attempt_items(failures, "notes on points", lambda: point_notes(rows))
+    return points, [Item(one) for one in columns]
 
 
 def terminal(
-    rows: Sequence[ScalingRow],
-    title: str,
-    lines: Sequence[str] = (),
-    without: Sequence[str] = (),
-    costs: Costs = NO_COSTS,
+    rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, without: Sequence[str] = ()
 ) -> Table:
-    """Return the terminal table, without the columns `without`; `lines` go below."""
+    """Return the terminal table, without the columns `without`."""
     names = header(costs, rows)
     shown = [name for name in names if name not in without]
     # Brackets in user texts and error messages are printed literally.
-    grid = terminal_table(shown, _TEXT, title)
-    for column in grid.columns:
-        column.max_width = _SETTINGS_WIDTH if column.header == SETTINGS else None
-    for row, texts in zip(rows, table(rows, costs), strict=True):
+    grid = terminal_table(shown, _TEXT)
+    for row, found in zip(rows, table(rows, costs), strict=True):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
-        named = dict(zip(names, texts, strict=True))
+        named = dict(zip(names, found, strict=True))
         grid.add_row(*(cell(named[name]) for name in shown), style=style)
-    hidden = [f"Hidden on this narrow terminal, shown in report.md: {', '.join(without)}."]
-    below = [*(hidden if without else []), *lines]
-    grid.caption = Text("\n".join(map(printable, below)))
     return grid
 
 
@@ -355,36 +375,58 @@ def trouble_lines(troubles: Sequence[str]) -> list[str]:
 
 
 def markdown(
-    rows: Sequence[ScalingRow],
-    missing: Sequence[str] = (),
-    costs: Costs = NO_COSTS,
-    failures: Failures | None = None,
+    rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, failures: Failures | None = None
 ) -> str:
     """Return the table and its notes in Markdown."""
     text = markdown_table(header(costs, rows), table(rows, costs), _TEXT)
-    lines = "".join(f"- {in_line(line)}\n" for line in remarks(rows, missing, costs, failures))
-    return f"{text}\n\n{lines}"
+    points, columns = notes(rows, costs, failures)
+    parts = [
+        text,
+        *(["### Notes", markdown_list(points)] if points else []),
+        *(["### How to read the table", markdown_list(columns)] if columns else []),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> None:
     """Print a run's summary and table, in full width if stdout is not a terminal.
 
-    Other parts that fail are named in their place and in `failures`.
+    Other parts that fail are named in their place and in `failures`. Points without a result come
+    last, where an operator looks first.
     """
     simulated = "SIMULATED " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{simulated}{run.name}" + (f": {description}" if description else "")
-    lines = remarks(run.rows, run.missing, costs, failures)
-    grid = terminal(run.rows, title, lines, (), costs)
+    grid = terminal(run.rows, costs)
     console = screen_for(grid)
     all_ok = all(row.status == "ok" and not row.headline_kinds for row in run.rows)
     spare = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
     left_out = 0
     while console.is_terminal and left_out < len(spare) and table_width(grid) > console.width:
         left_out += 1
-        grid = terminal(run.rows, title, lines, spare[:left_out], costs)
-    words = attempt_text(failures, "summary", lambda: summary(run))
+        grid = terminal(run.rows, costs, spare[:left_out])
+    words = attempt_items(failures, "summary", lambda: summary_items(run))
     machine = attempt_text(failures, "machine", lambda: provenance(run))
     shared = attempt_text(failures, "settings", lambda: settings_line(run.rows))
-    before = [line(text) for text in (words, machine, shared) if text]
-    console.print(*before, *map(line, trouble_lines(run.troubles)), grid, sep="\n")
+    hidden = [f"Hidden on this narrow terminal, shown in report.md: {', '.join(spare[:left_out])}."]
+    head = [Item(text) for text in (title, machine, shared) if text]
+    troubles = [Item(one) for one in trouble_lines(run.troubles)]
+    points, columns = notes(run.rows, costs, failures)
+    failed = attempt_items(
+        failures, "points without a result", lambda: failure_items(run.rows, run.missing)
+    )
+    sections = {
+        "Notes": points,
+        "How to read the table": columns,
+        "Points without a result": failed,
+    }
+
+    def lines(items: Sequence[Item], indent: str = "") -> list[Text]:
+        return [line(one) for one in plain_lines(items, console.width, indent)]
+
+    blank = line("")
+    console.print(*lines(head), blank, *lines(words), *lines(troubles), grid, sep="\n")
+    console.print(*lines([Item(one) for one in hidden if left_out]), sep="\n")
+    for title, items in sections.items():
+        if items:
+            console.print(line(f"{title}:"), *lines(items, "  "), blank, sep="\n")

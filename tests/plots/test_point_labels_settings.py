@@ -10,9 +10,8 @@ from bench.trial import FIELDS, Trial
 from plots.figures.caption import caption, settings_line
 from plots.markdown import document
 from plots.page.page import page
-from plots.point_labels import common_settings, own_settings
-from plots.tables.scaling import header, show, table
-from results.cost.cost import NO_COSTS
+from plots.point_labels import common_settings, settings_of
+from plots.tables.scaling import notes, show
 from results.run import Run
 from tests.support.runs.scenes import point, run, three
 
@@ -35,8 +34,12 @@ def other(value: Any) -> Any:
 def changed(trial: Trial, name: str) -> tuple[Trial, str]:
     """Return the trial with another value in a field, and the expected text."""
     value = other(trial.value(name))
-    shown = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return trial.replace(**{name: value}), f"{name} {shown}"
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, tuple):
+        shown = (
+            f"[{', '.join(f'{one:g}' if isinstance(one, float) else str(one) for one in value)}]"
+        )
+    return trial.replace(**{name: value}), f"{name} = {shown}"
 
 
 def study(name: str, *, everywhere: bool) -> tuple[Run, str]:
@@ -59,41 +62,51 @@ def test_a_setting_that_all_points_share_is_in_the_header_line(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_that_varies_is_in_a_column(name: str) -> None:
+def test_a_setting_of_one_point_is_among_its_notes(name: str) -> None:
     found, text = study(name, everywhere=False)
-    assert "settings" in header(NO_COSTS, found.rows)
-    first, second, _ = table(found.rows)
-    assert text in second[-1]
-    assert first[-1] == ""
-    assert text in document(found).replace("\\", "")
+    points, _ = notes(found.rows)
+    (one,) = points
+    assert one.parts == (f"settings: {text}",)
+    assert f"x2: settings: {text}." in document(found).replace("\\", "")
     assert text in caption(found)
+
+
+def test_a_setting_of_most_points_is_in_the_header_line_and_others_at_their_points() -> None:
+    rows = run([point(n, 10.0 * n) for n in (1, 2, 4)]).rows
+    trials = [rows[0].trial, *(row.trial.replace(windows=5) for row in rows[1:])]
+    assert common_settings(trials) == "unless noted: windows = 5"
+    assert settings_of(trials).own == (("windows = 60",), (), ())
+
+
+def test_a_value_of_0_is_explained() -> None:
+    trial = run([point(1, 1.0)]).rows[0].trial.replace(precision=0.0)
+    assert common_settings([trial]) == "precision = 0 (runs every window)"
 
 
 def test_a_layout_that_is_not_the_usual_one_is_shown() -> None:
     fields: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 2}
     usual, pairs = (point(4, 1.0, devices_per_worker=n, **fields).trial for n in (1, 2))
-    assert common_settings([usual]) == "devices_per_host 2"
-    assert common_settings([pairs]) == "devices_per_worker 2, devices_per_host 2"
+    assert common_settings([usual]) == "devices_per_host = 2"
+    assert common_settings([pairs]) == "devices_per_worker = 2, devices_per_host = 2"
 
 
-def test_a_page_shows_settings_in_its_head_and_in_a_column(
+def test_a_page_shows_settings_in_its_head_and_among_the_notes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found, text = study("env", everywhere=True)
     assert f">settings: {html.escape(text)}" in page(found)
     found, text = study("gc_type", everywhere=False)
-    assert f'<td class="settings">{text}' in page(found)
+    assert f"x2: settings: {text}.</li>" in page(found)
     show(found)
     assert text in capsys.readouterr().out
 
 
 def test_fields_at_their_defaults_are_not_shown() -> None:
-    assert own_settings([row.trial for row in run(three()).rows]) == [""] * 3
+    assert settings_of([row.trial for row in run(three()).rows]).own == ((),) * 3
     assert common_settings([row.trial for row in run([point(1, 1.0)]).rows]) == ""
-    assert "settings" not in header(NO_COSTS, run(three()).rows)
 
 
 def test_points_of_other_tools_are_shown_by_the_defaults_of_the_field_table() -> None:
     row = run([point(1, 1.0)]).rows[0]
     theirs = row.trial.replace(network="swin", engine="imported mxnet", kvstore="ring")
-    assert common_settings([theirs]) == "engine imported mxnet"
+    assert common_settings([theirs]) == "engine = imported mxnet"

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from plots.check import verify_report
 from plots.figures.caption import caption
+from plots.items import plain_lines
 from plots.markdown import document
 from plots.page.page import page
 from plots.report import build, choice, write_parquet, write_upstream
 from plots.results_csv import results_frame, upstream_tables
 from plots.tables.comparison import remarks
-from plots.tables.scaling import remarks as scaling_remarks
-from plots.tables.scaling import terminal
+from plots.tables.scaling import notes, terminal
 from results.comparison.compare import compare
 from results.cost.cost import NO_COSTS
 from results.errors import StoreError
@@ -41,9 +41,10 @@ HUNG: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4, "status":
 
 def screen(study: Run) -> str:
     file = io.StringIO()
-    table = terminal(study.rows, study.name, scaling_remarks(study.rows, study.missing))
-    Console(file=file, width=160).print(table)
-    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+    Console(file=file, width=160).print(terminal(study.rows))
+    points, columns = notes(study.rows)
+    lines = [*file.getvalue().splitlines(), *plain_lines([*points, *columns], 160)]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 @pytest.mark.parametrize("name", ["three", "published"])
@@ -57,9 +58,9 @@ def test_a_point_that_ran_once_says_in_every_output_that_its_variance_is_assumed
     once = run(three())
     again = run([*three(), *(dataclasses.replace(one, identity=_second(one)) for one in three())])
     for study, assumed in ((once, True), (again, False)):
-        assert ("run-to-run standard deviation of 1.5 %" in screen(study)) is assumed
+        assert ("standard deviation of 1.5 % between runs" in screen(study)) is assumed
         assert ("run-to-run SD of 1.5 % assumed" in caption(study)) is assumed
-        assert ("run-to-run SD of 1.5 % assumed" in page(study)) is assumed
+        assert ("deviation of 1.5 %" in page(study)) is assumed
         kinds = results_frame(study.rows)["notes"]
         assert [("variance-assumed" in kind) for kind in kinds] == [assumed] * 3
         figures = [point.figures for point in export_points(study)]
@@ -74,7 +75,7 @@ def _second(record: Record) -> Identity:
 
 def test_a_page_names_points_without_a_number_with_their_cause() -> None:
     text = document(run([*three(), point(8, 1, **HUNG)]))
-    assert "## Points without a result\n\n- alexnet dist_sync x8: hung. broken\n" in text
+    assert "## Points without a result\n\n- alexnet dist_sync x8: hung (stalled): broken.\n" in text
     assert "## Points without a result" not in document(run(three()))
 
 
@@ -94,8 +95,8 @@ def test_a_page_says_once_what_is_alike_on_hosts_and_lists_what_differs() -> Non
         "c<script>": {"cores": [0, 1], "gpus": [gpu], "python": "3.11", "load": 0.3},
     }
     text = document(run(three(), environment={"hosts": hosts}))
-    assert "### Hosts: a, b, c&lt;script>\n\n- cores: 2\n- python: 3.11\n" in text
-    assert "| hosts | gpus |\n| --- | --- |\n| a, b | 2 x name Tesla K80 |\n" in text
+    assert "### Hosts: a, b, c&lt;script>\n\n- cores: 2 (numbers 0 and 1)\n- Python: 3.11\n" in text
+    assert "| hosts | GPU |\n| --- | --- |\n| a, b | 2 x name Tesla K80 |\n" in text
     assert "| c&lt;script> | name Tesla K80 |" in text
     assert "load" not in text
     assert "<script>" not in text.replace("\\<script>", "")

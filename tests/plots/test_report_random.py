@@ -11,6 +11,7 @@ from invoke.context import Context
 from plots.figures import scaling, threads
 from plots.figures.caption import caption
 from plots.figures.model import is_drawn
+from plots.items import plain_lines
 from plots.markdown import document
 from plots.page.details import packed_details
 from plots.page.page import page
@@ -18,7 +19,7 @@ from plots.page.panels import panel_data
 from plots.results_csv import results_frame, table_csv
 from plots.summary import summary
 from plots.tables.comparison import markdown as compared
-from plots.tables.scaling import remarks, terminal
+from plots.tables.scaling import notes, terminal
 from results.comparison.compare import compare, pair_rows, same_size
 from results.run import Run
 from tasks.bench import bench_sweep
@@ -41,8 +42,9 @@ def runs(part: int, count: int = 50) -> list[Run]:
 def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> None:
     for run in runs(part):
         assert summary(run)
-        lines = remarks(run.rows, run.missing)
-        assert len(terminal(run.rows, run.name, lines).rows) == len(run.rows)
+        assert len(terminal(run.rows).rows) == len(run.rows)
+        points, columns = notes(run.rows)
+        assert plain_lines([*points, *columns], 80)
         assert document(run)
         assert table_csv(run.rows) == results_frame(run.rows).to_csv(index=False)
         json.dumps(panel_data(run))
@@ -100,7 +102,7 @@ def test_a_network_whose_other_points_are_unsure_is_reported(tmp_path: Path) -> 
 
 
 BROKEN = (
-    "plots.tables.scaling.summary",
+    "plots.tables.scaling.summary_items",
     "plots.tables.scaling.provenance",
     "plots.tables.scaling.knees",
 )
@@ -120,7 +122,8 @@ def test_a_failing_text_does_not_cost_the_table(
 
 
 @pytest.mark.parametrize(
-    "part", ["plots.markdown.summary", "plots.page.page.panel_data", "plots.figures.scaling.draw"]
+    "part",
+    ["plots.markdown.summary_items", "plots.page.page.panel_data", "plots.figures.scaling.draw"],
 )
 def test_a_failing_file_of_a_report_does_not_cost_the_others(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plots.markdown import document
 from plots.results_csv import results_frame
-from plots.tables.scaling import markdown, show
+from plots.tables.scaling import show
 from results import reader
 from results.errors import StoreError
 from results.record import Record, emit, parse, parse_rate_record
@@ -175,7 +175,7 @@ def test_a_value_of_the_wrong_kind_anywhere_is_told_or_harmless(
     assert good.trial in [row.trial for row in run.rows]
     assert len(run.rows) == 2 or run.troubles
     assert len(results_frame(run.rows)) == len(run.rows)
-    assert markdown(run.rows, run.missing)
+    assert document(run)
 
 
 def test_points_that_mean_nothing_are_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ def test_a_footer_says_hardware_stores_batches_repeats_date_and_commit() -> None
         "kvstore device, dist_device_sync; batch size per device: alexnet 512, "
         "inception-v3 32, resnet-152 32; 2026-01-02; commit abcdef0; n = 1; bars: 95 % CI "
         "(n = 1: run-to-run SD of 1.5 % assumed)",
-        "settings: devices_per_host 16",
+        "settings: devices_per_host = 16",
     ]
 
 

@@ -88,7 +88,7 @@ def test_reading_alone_is_a_ceiling_that_grows_with_hosts() -> None:
     two_hosts = point(8, 60, **DIST)
     (ceiling,) = figure_model(scaling([*three(), two_hosts, *reading])).inputs
     assert ceiling.points == pytest.approx({1: 45, 2: 45, 4: 45, 8: 90})
-    assert "input pipeline x hosts" in texts(panels([*three(), two_hosts, *reading])[0])
+    assert "input-pipeline limit" in texts(panels([*three(), two_hosts, *reading])[0])
 
 
 def test_reading_images_of_another_size_is_no_ceiling() -> None:

@@ -67,14 +67,18 @@ def test_facts_in_which_hosts_differ_stand_apart() -> None:
     )
     assert found is not None
     assert found.names == ("a", "b")
-    assert found.differing == (("python", ("3.11", "3.12"), frozenset()),)
-    assert found.alike == (("gpus 0 name", "A"), ("gpus 0 memory", "1"), ("cores", "0-2, 5"))
+    assert found.differing == (("Python", ("3.11", "3.12"), frozenset()),)
+    assert found.alike == (
+        ("GPU 0 name", "A"),
+        ("GPU 0 memory", "1"),
+        ("cores", "4 (numbers 0 to 2 and 5)"),
+    )
 
 
 def test_a_fact_that_one_host_lacks_is_a_difference() -> None:
     found = host_table({"hosts": {"a": {"mxnet": "1.9.1"}, "b": {}, "c": {"mxnet": "1.9.1"}}})
     assert found is not None
-    assert found.differing == (("mxnet", ("1.9.1", "", "1.9.1"), frozenset({""})),)
+    assert found.differing == (("MXNet", ("1.9.1", "", "1.9.1"), frozenset({""})),)
 
 
 def test_facts_are_told_whatever_they_are() -> None:

@@ -12,9 +12,10 @@ import pytest
 from plots.figures.model import drawable, lines
 from plots.figures.scaling import draw, save
 from plots.format import format_percent, significant
+from plots.items import Item, plain_lines
 from plots.report import build
 from plots.results_csv import COLUMNS, results_frame
-from plots.tables.scaling import HEADER, cells, markdown, remarks, terminal
+from plots.tables.scaling import HEADER, cells, failure_items, markdown, notes, terminal
 from results.errors import StoreError
 from results.integrity.digest import FORMAT, report_format
 from results.rates import Ratio
@@ -59,8 +60,9 @@ def text_of(rows: list[ScalingRow], width: int = 140) -> str:
 
     file = io.StringIO()
     console = Console(file=file, width=width)
-    console.print(terminal(rows, "title", remarks(rows)))
-    return file.getvalue()
+    console.print(terminal(rows))
+    points, columns = notes(rows)
+    return file.getvalue() + "\n".join(plain_lines([*points, *columns], width))
 
 
 def test_the_csv_has_the_columns_that_others_rely_on() -> None:
@@ -175,9 +177,8 @@ def test_a_narrow_terminal_cuts_no_number() -> None:
 
 
 def test_a_failed_point_is_shown_with_its_cause() -> None:
-    text = text_of(small())
-    assert "hung" in text
-    assert "vgg-16 dist_sync x2: broken." in text
+    assert "hung" in text_of(small())
+    assert failure_items(small()) == [Item("vgg-16 dist_sync x2: hung (stalled): broken.")]
 
 
 def test_numbers_have_three_digits_and_no_exponent() -> None:
@@ -259,7 +260,7 @@ def test_a_run_without_records_is_refused(tmp_path: Path) -> None:
 def test_texts_of_people_and_processes_are_shown_as_they_are() -> None:
     text = "a [bold]b[/bold] [/x/y.cc:12] $x_$ $\\foo$ <script>"
     rows = [dataclasses.replace(row, message=text) for row in small()]
-    assert text in text_of(rows, 200)
+    assert text in failure_items(rows)[0].text
     figure = draw(rows, text, text)
     figure.savefig(io.BytesIO(), format="svg")
 
@@ -279,12 +280,10 @@ def test_the_committed_run_gives_the_committed_table() -> None:
 
 def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
     rows = scaling(points(PUBLISHED))
-    whole, narrow = terminal(rows, "t"), terminal(rows, "t", without=("batch", "vs 1 host"))
+    whole, narrow = terminal(rows), terminal(rows, without=("batch", "vs 1 host"))
     names = [str(column.header) for column in narrow.columns]
     assert set(HEADER) - set(names) == {"batch", "vs 1 host"}
     assert len(whole.columns) == len(HEADER)
-    hidden = "Hidden on this narrow terminal, shown in report.md: batch, vs 1 host."
-    assert hidden in str(narrow.caption)
     speedup = narrow.columns[names.index("speed-up")]
     assert str(list(speedup.cells)[-1]) == "135.5"
 

@@ -33,8 +33,9 @@ def test_three_tight_repeats_beside_other_programs_are_not_headed_as_good() -> N
     text = summary(study)
     assert NONE not in text
     assert (
-        "Caveats: other programs used the CPUs during the measurement: alexnet local x1; " in text
-    )
+        "Caveats (! marks a point in the table): other programs used the CPUs during the "
+        "measurement: alexnet local x1; "
+    ) in text
     assert "CPUs were thermally throttled: alexnet local x1" in text
     assert NONE in summary(run([*repeats(1), *repeats(2)]))
 
@@ -47,7 +48,7 @@ def test_each_kind_with_a_headline_is_in_summary_table_figure_and_page(kind: Not
     first, second = study.rows
     assert cells(first)[-1] == f"{first.status} {MARK}"
     assert cells(second)[-1] == "ok"
-    assert f"- {MARK} this point has caveats" in markdown(study.rows)
+    assert f"- {MARK} the point has caveats" in markdown(study.rows)
     one, other = panel_data(study)["lines"][0]["points"]
     assert (one["marks"], other["marks"]) == ([kind.headline], [])
     assert "Points ringed in red" in page(study)
@@ -65,7 +66,7 @@ def test_points_with_caveats_are_ringed_in_figures() -> None:
 def test_a_repeat_that_failed_is_counted_in_the_summary() -> None:
     failed = dataclasses.replace(repeats(2)[2], status="failed", message="broken", ranks=())
     text = summary(run([*repeats(1), *repeats(2)[:2], failed]))
-    assert "results of 1 of 2 points: alexnet local x2 (failed in 1 of 3 repeats)" in text
+    assert "No result for 1 of 2 points: alexnet local x2 (failed in 1 of 3 repeats)." in text
 
 
 def test_more_than_a_third_of_the_windows_dropped_is_in_the_summary() -> None:
@@ -76,7 +77,7 @@ def test_more_than_a_third_of_the_windows_dropped_is_in_the_summary() -> None:
     (row,) = scaling([dataclasses.replace(one, ranks=ranks)])
     assert {*row.headline_kinds} & {NoteKind.MANY_WINDOWS_DROPPED, NoteKind.NOT_STEADY}
     study = run([dataclasses.replace(one, ranks=ranks)])
-    assert f"Caveats: {row.headline_kinds[0].headline}: alexnet local x1" in summary(study)
+    assert f"table): {row.headline_kinds[0].headline}: alexnet local x1" in summary(study)
 
 
 def test_a_message_of_an_older_record_is_in_the_summary() -> None:

@@ -87,7 +87,7 @@ def test_every_cell_comes_back_as_a_rate_without_an_interval() -> None:
             assert row.rate.images_per_second == pytest.approx(printed, rel=1e-14)
             assert (row.rate.low, row.rate.repeats, row.rate.windows) == (None, 1, 1)
             assert row.note_text.startswith("not measured by mxscale: published: ")
-        assert "one window" in str(list(terminal(run.rows, name).columns[5].cells))
+        assert "one window" in str(list(terminal(run.rows).columns[5].cells))
 
 
 def test_the_tables_differ_in_one_cell() -> None:

@@ -164,7 +164,7 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
     prices = priced(tmp_path, "[[price]]\nhost='h'\nper_hour=2\ncurrency='USD'")
     several = [point(devices=n, devices_per_worker=n, hosts=("x",)) for n in (2, 4, 8, 16)]
     rows, found = of(point(400.0), *several, prices=prices)
-    text = markdown(rows, (), found)
+    text = markdown(rows, found)
     assert "|      0.200 |       14.4 k | ok " in text
     assert "images/J: per joule of the hosts' processors and memory (RAPL)" in text
     assert "images/USD: from the hourly price of the point's hosts in prices.toml." in text
@@ -178,8 +178,8 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
 def test_one_line_says_why_nothing_is_known() -> None:
     rows, found = of(point(), point(devices=2, devices_per_worker=2))
     assert cost_remarks(rows, found) == [
-        f"Not available: images/J ({VIRTUAL}); images per USD (no prices.toml); "
-        "see docs/how-to/cost-and-energy.md."
+        f"Not available: images per joule ({VIRTUAL}) and images per unit of currency "
+        "(no prices.toml). See docs/how-to/cost-and-energy.md."
     ]
     assert cost_remarks(rows, NO_COSTS) == []
 

@@ -196,8 +196,8 @@ def test_a_ceiling_is_drawn_within_reach_and_told_beyond(
     report = made(tmp_path, *points({1: 10.0, 2: 19.0}), reading)
     with visit(browser, report / "index.html") as tab:
         shown = tab.locator("#rate .textpoint").all_text_contents()
-        assert ("input pipeline x hosts" in shown) == drawn
-        assert ("off scale: input pipeline" in tab.locator("#rate-note").inner_text()) != drawn
+        assert ("input-pipeline limit" in shown) == drawn
+        assert ("input-pipeline limit: " in tab.locator("#rate-note").inner_text()) != drawn
 
 
 def test_the_second_host_is_named_where_it_begins(browser: Browser, tmp_path: Path) -> None:
