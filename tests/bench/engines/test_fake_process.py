@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import socket
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
@@ -12,6 +16,7 @@ import pytest
 from bench.engines.catalog import ENGINES
 from bench.engines.fake_process import Noise, factors, shared_factors, window_seconds
 from bench.trial import Trial
+from tests.support.paths import ROOT
 from tests.support.programs.jobs import measured, trial
 
 SOME = Noise(within=0.02, correlation=0.4, between=0.03)
@@ -68,3 +73,21 @@ def test_a_rehearsal_with_noise_comes_out_the_same_again(tmp_path: Path) -> None
     assert seconds[0] == seconds[1]
     assert seconds[0][0] != seconds[0][1]
     assert seconds[0][0][0] == seconds[0][0][1]
+
+
+@pytest.mark.program
+def test_a_connection_that_the_scheduler_closes_is_one_plain_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as scheduler:
+        host, port = scheduler.getsockname()
+        env = {"DMLC_PS_ROOT_URI": host, "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": "2"}
+        with subprocess.Popen(
+            [sys.executable, "-m", "bench.engines.fake_process", '{"faults": {}}'],
+            env=os.environ | env | {"DMLC_NUM_SERVER": "1", "DMLC_ROLE": "worker"},
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as worker:
+            scheduler.accept()[0].close()
+            _, said = worker.communicate(timeout=20)
+    assert worker.returncode == 1
+    assert said == "the scheduler closed the connection before it sent a rank\n"
