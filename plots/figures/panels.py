@@ -212,7 +212,7 @@ def draw_ceilings(axes: Axes, shown: FigureModel) -> None:
             above: Any = {"xytext": (0, 3), "textcoords": "offset points"}
             axes.annotate(one.label, (x, y), fontsize=7, ha="center", **above)
         else:
-            bound = "at least " if len(one.points) > 1 else ""
+            bound = "at least " if len(set(one.points.values())) > 1 else ""
             note = f"{one.label}: {bound}{significant(least)} images/s (above this chart)"
             axes.text(0.02, height - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
 

@@ -70,7 +70,7 @@ function ceilingTraces(traces) {
   );
   const offScale = far.map(({ label, rates }) => {
     const least = Math.min(...rates).toFixed(0);
-    const limit = rates.length > 1 ? `at least ${least}` : least;
+    const limit = new Set(rates).size > 1 ? `at least ${least}` : least;
     return `${label}: ${limit} images/s (above this chart)`;
   });
   document.getElementById("rate-note").textContent = offScale.join("; ");
