@@ -114,7 +114,7 @@ class Logs:
 
     def mark_started(self, name: str) -> None:
         """Create the log of a process, which stays empty if it prints nothing."""
-        with self._writing():
+        with contextlib.suppress(OSError):  # the next write reports a full disk
             (self._folder / f"{name}.log").touch()
 
     def keep(self, name: str, lines: Sequence[str]) -> None:
