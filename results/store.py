@@ -1,5 +1,6 @@
 """Store of a run: its append-only log of records, its lock and its removal."""
 
+import errno
 import fcntl
 import json
 import logging
@@ -38,8 +39,7 @@ BUFFER = 1 << 18
 _SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
 # Removed last: a folder with one of these still counts as a run and can be removed.
 _LAST = (ASKED, RECORDS, LOCK)
-_ROOM = "Make room, or choose another folder. Existing records are not lost"
-_RECOVERY = "Make room, or choose another folder with --run PATH. Existing records are not lost"
+_ROOM = "Free disk space, or choose another folder. Existing records are kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +111,11 @@ class Store:
             raise
 
     def _unwritable(self, error: OSError) -> StoreError:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        again = "Free disk space and run the same command again"
+        copied = "Copy the folder to a disk that you may write to, and continue it with --run PATH"
         problem = f"cannot be written ({error.strerror})"
-        return StoreError(error_line(self.folder, problem=problem, fix=_RECOVERY))
+        return StoreError(error_line(self.folder, problem=problem, fix=again if full else copied))
 
     def append(self, record: Record) -> None:
         """Append a record; return once it is on disk."""

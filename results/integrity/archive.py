@@ -232,7 +232,7 @@ def scratch() -> Iterator[Path]:
             error_line(
                 "temporary folder",
                 problem=f"cannot be written ({error.strerror})",
-                fix="Make room, or set TMPDIR to another folder",
+                fix="Free disk space, or set TMPDIR to another folder",
             )
         ) from error
     try:

@@ -117,7 +117,7 @@ def test_a_port_that_is_taken_on_the_first_host_is_said_before_anything_starts(
     options = {"hosts": "node01:1", "ssh_config": str(practice.ssh_config), "port": "22"}
     options["run"] = str(tmp_path / "run")
     code, said = refusal(fabfile.bench.bench_sweep, str(sweep), **options)
-    assert (code, "node01: port 22 on" in said) == (2, True), said
+    assert (code, "node01: --port 22: cannot be used on" in said) == (2, True), said
     assert not (tmp_path / "run" / "records.jsonl").exists()
     assert empty_within(practice, 2.0)
 

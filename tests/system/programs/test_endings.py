@@ -399,7 +399,7 @@ def test_scratch_folders_of_processes_that_were_killed_go_and_others_stay(
 
 def test_a_full_temporary_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: full())
-    with pytest.raises(StoreError, match=r"No space left on device\). Make room"), scratch():
+    with pytest.raises(StoreError, match=r"No space left on device\)\. Free disk space"), scratch():
         pass
 
 
