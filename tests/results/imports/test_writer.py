@@ -305,9 +305,8 @@ def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
     speeds = [900.0, 310.0, 312.0, 300.0, *[1000.0 + n % 3 for n in range(6)]]
     text = "\n".join(SPEED.format(20 * n, speed) for n, speed in enumerate(speeds, 1))
     bring(log(tmp_path, f"{text}\nEpoch[0] Time cost=120.5"), tmp_path / "r", **ASKED)
-    assert ". Caveats: imported throughput that the log's own times contradict: resnet-50" in (
-        summary(load(tmp_path / "r"))
-    )
+    headline = "imported throughput that the log's own times contradict: resnet-50"
+    assert f". Caveats (! marks a point in the table): {headline}" in summary(load(tmp_path / "r"))
     (row,) = load(tmp_path / "r").rows
     assert standing(row).startswith("imported, doubtful")
 
