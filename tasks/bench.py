@@ -262,7 +262,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         ),
         "progress": OptionHelp(
             "SECONDS",
-            "Fail if a rank makes no progress for this long, or for 10 times the slowest window "
+            "Fail if a job makes no progress for this long, or for 10 times its slowest window "
             "if that is longer",
             unit="s",
             group="Deadlines",

@@ -169,7 +169,7 @@ class Measurement:
         flag="--warmup-windows",
     )
     windows: int = setting(
-        "Maximum number of measured windows; 0 runs all epochs",
+        "Maximum number of windows after warm-up; 0 runs all epochs",
         60,
         metavar="N",
         role=Role.MEASURING,
@@ -190,7 +190,7 @@ class Measurement:
         typed=0.0,
     )
     budget_seconds: float = setting(
-        "Stop when the windows have taken this long in total; 0 sets no limit",
+        "Stop when the windows after warm-up have taken this long; 0 sets no limit",
         300.0,
         metavar="SECONDS",
         unit="s",
