@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
             empty="the sweep's only point",
         ),
         "blocks": OptionHelp("N", "Number of blocks A B B A; each of the four is a fresh job"),
-        "windows": OptionHelp("N", "Measured windows per job", empty="the sweep's"),
+        "windows": OptionHelp("N", "Windows per job, after warm-up", empty="the sweep's"),
         "engine": ENGINE,
         "run": replace(RUN, empty="a name made from the two settings"),
     },

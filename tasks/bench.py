@@ -70,7 +70,7 @@ _PLAN_OPTIONS = {
     ),
     "budget": OptionHelp(
         "SECONDS",
-        "Stop a point when its windows have taken this long in total; 0 sets no limit",
+        "Stop a point when its windows after warm-up have taken this long; 0 sets no limit",
         empty="the sweep's, else 300 s",
     ),
     "servers_per_host": OptionHelp(
@@ -426,7 +426,7 @@ def sweep_for_hosts(
             empty="1, 2, 4 ... all cores",
         ),
         "image_shape": OptionHelp("SHAPE", "Channels, height and width"),
-        "windows": OptionHelp("N", "Measured windows"),
+        "windows": OptionHelp("N", "Windows after warm-up"),
         "cold": OptionHelp("", "Read from the disk; drop the files from memory before each epoch"),
         "options": OptionHelp(
             "OPTIONS",
