@@ -53,7 +53,8 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     echo(f"ssh config  {short_path(cluster.ssh_config)}", "")
     echo(f"ssh -F {short_path(cluster.ssh_config)} {first} hostname")
     echo(f"fab practice.show{given}")
-    echo(f"fab practice.cut {first}{given}     then practice.mend, .rate 200mbit or .kill")
+    echo(f"fab practice.cut {first}{given}")
+    echo(f"fab practice.restore {first}{given}")
     echo(f"fab practice.down{given}", "")
     echo(
         f"The cluster ends with this terminal (process {owner})."
