@@ -1,5 +1,6 @@
 """Rich console for untrusted text from hosts and files."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from im2rec_tools.terminal import one_line, printable, unfiltered
+
+# Width of sentences that go to a file or a pipe, and the least width that COLUMNS can ask for.
+_WIDTH, _NARROWEST = 100, 20
 
 
 class Screen(Console):
@@ -50,6 +54,21 @@ def table_width(table: Table) -> int:
 
 
 def screen_for(table: Table) -> Screen:
-    """Return a screen on standard output; wide if that is no terminal."""
+    """Return a screen on standard output; if no terminal, as wide as the table."""
     screen = Screen()
-    return screen if screen.is_terminal else Screen(width=max(140, table_width(table)))
+    if screen.is_terminal:
+        return screen
+    return Screen(width=max(text_width(screen), table_width(table)))
+
+
+def is_limited(screen: Console) -> bool:
+    """Return whether lines have a limit: that of a terminal, or COLUMNS."""
+    return screen.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
+
+
+def text_width(screen: Console) -> int:
+    """Return the width for sentences: the terminal's, else COLUMNS, else 100."""
+    if screen.is_terminal:
+        return screen.width
+    columns = os.environ.get("COLUMNS", "")
+    return max(_NARROWEST, int(columns)) if columns.isdecimal() else _WIDTH

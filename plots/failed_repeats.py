@@ -30,7 +30,11 @@ def failure_lines(failed: Sequence[FailedRepeat], run: str, repeats: int) -> Ite
         yield f"{name}: {status_text(one.record.status)}: {one.record.message}"
         yield f"  {_next_step(one, run, repeats)}"
     if failed:
-        more = f"{len(failed) - _MOST} more failed; see the table. " if len(failed) > _MOST else ""
+        more = (
+            f"{len(failed) - _MOST} more failed; the report lists them below the table. "
+            if len(failed) > _MOST
+            else ""
+        )
         yield f"{more}Finished repeats are kept: the same command runs only the rest"
 
 

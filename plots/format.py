@@ -50,8 +50,12 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def format_speedup(ratio: Ratio) -> str:
-    """Format a speed-up (1.97, 17.4, 135.5) for comparison with a device count."""
-    return significant(ratio.value, 4 if ratio.value >= 100 else 3)
+    """Format a speed-up (1.97, 17.4, 135.5) for comparison with a device count.
+
+    '1.97 (uncertain)' if a side of the CI is larger than the value.
+    """
+    text = significant(ratio.value, 4 if ratio.value >= 100 else 3)
+    return f"{text} (uncertain)" if is_uninformative(ratio) else text
 
 
 def format_percent(ratio: Ratio) -> str:
@@ -76,8 +80,7 @@ def format_percent(ratio: Ratio) -> str:
 
 def is_uninformative(ratio: Ratio) -> bool:
     """Return whether a side of the CI is larger than the value."""
-    low, high = _ends(ratio)
-    return max(ratio.value - low, high - ratio.value) > ratio.value
+    return ratio.is_uninformative
 
 
 def format_interval(rate: Rate) -> str:

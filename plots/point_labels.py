@@ -18,10 +18,10 @@ from results.record import grouped
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
 _BATCH, _FULL = "batch_per_device", "devices_per_host"
 _MOST_NAMED = 3
-# Values of a field to print; a field may have hundreds of scripted times.
+# Values of a field to print; a list may have hundreds.
 _MOST = 8
-# The times of the simulated engine.
-SCRIPTED = "fake_seconds"
+# The script of the simulated engine, which only records and results.csv show.
+_SCRIPT = "fake_"
 _TRAINING = ("synthetic", "real")
 # The part of a setting's help that gives the meaning of 0: '; 0 runs every window'.
 _ZERO = re.compile(r"; 0 ([^;]+)")
@@ -49,11 +49,16 @@ def point_names(trials: Sequence[Trial]) -> list[str]:
 def differing(trials: Sequence[Trial]) -> list[list[str]]:
     """Return the names of the fields of `distinguishing_fields`."""
     alike = grouped((_shown(trial), trial) for trial in trials)
-    names = {
-        shown: [name for name in FIELDS if len({one.value(name) for one in members}) > 1]
-        for shown, members in alike.items()
-    }
+    names = {shown: _differing(members) for shown, members in alike.items()}
     return [names[_shown(trial)] for trial in trials]
+
+
+def _differing(trials: Sequence[Trial]) -> list[str]:
+    """Return the fields that differ; those of a script only if no others do."""
+    names = [name for name in FIELDS if len({one.value(name) for one in trials}) > 1]
+    plain = [name for name in names if not name.startswith(_SCRIPT)]
+    distinct = {tuple(one.value(name) for name in plain) for one in trials}
+    return plain if len(distinct) == len(set(trials)) else names
 
 
 def _shown(trial: Trial) -> object:
@@ -92,7 +97,6 @@ def settings_of(trials: Sequence[Trial]) -> Settings:
     alike = _shared(trials)
     shared = [name for name in alike if any(name in _unusual(trial) for trial in trials)]
     most = _settings_of_most(trials, alike)
-    scripted = [SCRIPTED] if has_many_scripts(trials) else []
     own = []
     for trial, named in zip(trials, differing(trials), strict=True):
         unusual = _unusual(trial)
@@ -101,7 +105,6 @@ def settings_of(trials: Sequence[Trial]) -> Settings:
             for name in FIELDS
             if name not in alike
             and name not in named
-            and name not in scripted
             and (trial.value(name) != most[name] if name in most else name in unusual)
         ]
         own.append(tuple(_setting(name, trial.value(name)) for name in names))
@@ -110,11 +113,6 @@ def settings_of(trials: Sequence[Trial]) -> Settings:
         most=tuple(_setting(name, value) for name, value in most.items()),
         own=tuple(own),
     )
-
-
-def has_many_scripts(trials: Sequence[Trial]) -> bool:
-    """Return whether simulated times differ between too many points to list them."""
-    return len({trial.value(SCRIPTED) for trial in trials}) > _MOST_NAMED
 
 
 def _settings_of_most(trials: Sequence[Trial], alike: Sequence[str]) -> dict[str, Any]:
@@ -173,7 +171,7 @@ def _shared(trials: Sequence[Trial]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _unusual(trial: Trial) -> tuple[str, ...]:
-    """Return the names of non-default fields, without those that are always shown."""
+    """Return the names of non-default fields, without scripts and those always shown."""
     usual = _defaults(trial)
     # The label of an input-pipeline point already shows these.
     reads = {"data_nthreads", "cold"} if trial.mode == "test-io" else set()
@@ -181,6 +179,7 @@ def _unusual(trial: Trial) -> tuple[str, ...]:
         name
         for name in FIELDS
         if name not in _SHOWN | reads | {_BATCH}
+        and not name.startswith(_SCRIPT)
         and name in usual
         and trial.value(name) != usual[name]
     )

@@ -7,6 +7,7 @@ from bench.notes import UNSTEADY, NoteKind, sentence
 from plots.figures.model import TRAINING, drawable, lines, network_label
 from plots.format import (
     STATUS_WORDS,
+    format_interval,
     format_percent,
     is_uninformative,
     list_names,
@@ -28,6 +29,7 @@ _WIDE = 0.05
 # If the lower CI end of an efficiency exceeds this, the efficiency is too good.
 _ABOVE = 1.01
 _MOST_NAMED = 4
+_UNCERTAIN = "too uncertain to use"
 _POINT_KINDS = {"test-io": "input-pipeline", "bandwidth": "bandwidth"}
 
 
@@ -53,10 +55,12 @@ def scaling_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Ite
         # The first sentence of a simulated run already makes this claim.
         if rows and not scripted:
             yield Item("No point supports a performance claim.")
+        yield from _left_out(rows, [])
         return
     tops = _largest(good)
     where = f"{'Scripted results on' if scripted else 'On'} {_most_devices(tops, rows)}"
     yield Item(f"{where}{_ideal(tops)}", tuple(_network_texts(tops, good)))
+    yield from _left_out(rows, tops)
     if (
         not any(row.shown_scaling for row in good)
         and len({row.trial.layout.devices for row in good}) > 1
@@ -69,6 +73,29 @@ def scaling_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Ite
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     good = drawable([row for row in rows if not row.emulated])
     return [row for row in good if row.rate and not is_uninformative(row.rate.ratio)]
+
+
+def _left_out(rows: Sequence[ScalingRow], tops: Sequence[ScalingRow]) -> Iterator[Item]:
+    """Yield the points as large as their network's top that are too uncertain to use.
+
+    Also the largest ones of networks without a usable point.
+    """
+    good = drawable([row for row in rows if not row.emulated])
+    largest = {network_label(row): row.trial.layout.devices for row in tops}
+    unusable = [row for row in good if row.rate and is_uninformative(row.rate.ratio)]
+    for row in unusable:
+        largest.setdefault(network_label(row), max(_devices(unusable, network_label(row))))
+    named = [
+        f"{row.trial.name} ({significant(row.rate.images_per_second)} images/s)"
+        for row in unusable
+        if row.rate and row.trial.layout.devices >= largest[network_label(row)]
+    ]
+    if named:
+        yield Item(f"Left out as too uncertain: {_named(named)}.")
+
+
+def _devices(rows: Sequence[ScalingRow], network: str) -> list[int]:
+    return [row.trial.layout.devices for row in rows if network_label(row) == network]
 
 
 def _largest(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
@@ -88,7 +115,7 @@ def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str
     which = (
         "that are not oversubscribed"
         if all(row.emulated for row in more)
-        else "with a reliable result"
+        else "with a usable 95 % CI"
     )
     return f"{devices}, the most {which}" if more else devices
 
@@ -134,24 +161,26 @@ def _efficiency(row: ScalingRow) -> float:
 
 
 def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool) -> str:
-    """Return 'alexnet (kvstore local) 22.9 images/s, 64 % [54, 76] of ideal'.
+    """Return 'alexnet (local) 22.9 images/s (95 % CI 18.5 - 28.4), 64 % of ideal'.
 
-    Only a network with several lines gets the line's name. If the networks' largest device counts
-    differ (not `alike`), each gets its own.
+    If the networks' largest device counts differ (not `alike`), each gets its own.
     """
-    rate = row.rate.images_per_second if row.rate else 0.0
-    own = lines([one for one in rows if network_label(one) == network_label(row)])
-    (line,) = (one for one in own if any(row is member for member in one.rows))
-    what = "" if line.alone else f" ({_line_name(line.what, row)})"
-    text = f"{network_label(row)}{what} {significant(rate)} images/s"
+    text = _rate_text(row, rows)
     text += "" if alike else f" on {row.trial.layout.devices}"
     if not row.shown_scaling or not _is_compared(row):
         return text
     return f"{text}, {format_percent(row.shown_scaling.efficiency)} of ideal"
 
 
-def _line_name(what: str, row: ScalingRow) -> str:
-    return f"kvstore {what}" if what.startswith(row.trial.layout.kvstore) else what
+def _rate_text(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
+    """Return network, kvstore, other differences of its line, and throughput."""
+    own = lines([one for one in rows if network_label(one) == network_label(row)])
+    (line,) = (one for one in own if any(row is member for member in one.rows))
+    what = row.trial.layout.kvstore if line.alone else line.what
+    rate = row.rate
+    text = f"{network_label(row)} ({what}) {significant(rate.images_per_second if rate else 0.0)}"
+    known = rate and None not in (rate.low, rate.high)
+    return f"{text} images/s{f' (95 % CI {format_interval(rate)})' if rate and known else ''}"
 
 
 def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -186,10 +215,9 @@ def caveats(run: Run) -> Iterator[Item]:
     """Yield the missing results and baselines, then the caveats about the others."""
     lost = list(_missing(run))
     yield from map(Item, lost)
-    noted = list(_noted_points(run.rows))
-    unsure = [*noted, *_uncertain(run.rows), *_point_caveats(run.rows)]
+    unsure = [*_noted_points(run.rows), *_uncertain(run.rows), *_point_caveats(run.rows)]
     if unsure:
-        marked = " (! marks a point in the table)" if noted else ""
+        marked = " (! marks a point in the table)" if any(r.has_caveats for r in run.rows) else ""
         yield Item(f"Caveats{marked}", tuple(unsure))
     elif not lost and not run.rehearsal:
         yield Item("No caveats were found in the records.")
@@ -276,16 +304,19 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     twice = [row for row in good if row.rate and row.rate.repeats == 2]
     if twice:
         yield "n = 2 gives little information about the variance between runs"
-    lost = [row for row in good if row.rate and is_uninformative(row.rate.ratio)]
-    based = [
-        row.trial.name
-        for row in good
-        if row not in lost and any(map(is_uninformative, _efficiencies(row)))
-    ]
-    names = [*(row.trial.name for row in lost), *(f"{name} vs its baseline" for name in based)]
+    unclear = [row for row in rows if row.uncertain]
+    lost = [row for row in unclear if row.rate and is_uninformative(row.rate.ratio)]
+    names = [row.trial.name for row in lost]
+    names += [f"{row.trial.name} vs its baseline" for row in unclear if row not in lost]
     if names:
-        yield f"too uncertain to use: {_named(names)}"
-    yield from _wide_intervals([row for row in good if row not in lost])
+        yield f"{_UNCERTAIN}: {_named(names)}"
+    yield from _wide_intervals(good)
+
+
+def caveat_names(row: ScalingRow) -> list[str]:
+    """Return the summary's names of the caveats that mark the point, each once."""
+    found = [kind.headline for kind in row.headline_kinds]
+    return list(dict.fromkeys([*found, *[_UNCERTAIN] * row.uncertain]))
 
 
 def _efficiencies(row: ScalingRow) -> list[Ratio]:
@@ -295,11 +326,19 @@ def _efficiencies(row: ScalingRow) -> list[Ratio]:
 
 def _wide_intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
     halves = [(row.trial.name, row.rate.relative_half_width) for row in rows if row.rate]
-    widths = [half for _, half in halves if half is not None and half > _WIDE]
-    if widths:
-        which = f"{len(widths)} of {_counted(len(rows), 'point')}"
-        most = 100 * max(widths)
-        yield f"95 % CI wider than ±{100 * _WIDE:.0f} % for {which} (up to ±{most:.0f} %)"
+    wide = [row for row in rows if row.rate and (row.rate.relative_half_width or 0.0) > _WIDE]
+    useless = [row for row in wide if row.rate and is_uninformative(row.rate.ratio)]
+    widths = [
+        row.rate.relative_half_width or 0.0 for row in wide if row.rate and row not in useless
+    ]
+    if wide:
+        every = "all " if len(rows) > 1 else "the "
+        some = _counted(len(rows), "point") if len(rows) > 1 else "point"
+        which = f"{every}{some}" if len(wide) == len(rows) else f"{len(wide)} of {some}"
+        more = [f"{len(useless)} of them {_UNCERTAIN}"] if useless else []
+        if widths:
+            more.append(f"{'the others ' * bool(useless)}up to ±{100 * max(widths):.0f} %")
+        yield f"95 % CI wider than ±{100 * _WIDE:.0f} % for {which} ({', '.join(more)})"
     unknown = [name for name, half in halves if half is None]
     if unknown:
         yield f"no 95 % CI: {_named(unknown)}"

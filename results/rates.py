@@ -245,6 +245,12 @@ class Ratio:
     low: float | None
     high: float | None
 
+    @property
+    def is_uninformative(self) -> bool:
+        """Whether a side of the CI is larger than the value."""
+        low, high = (self.value if end is None else end for end in (self.low, self.high))
+        return max(self.value - low, high - self.value) > self.value
+
     def times(self, factor: float) -> "Ratio":
         """Return the ratio and its CI in another unit, such as percent."""
         ends = (None if end is None else end * factor for end in (self.low, self.high))

@@ -173,7 +173,7 @@ def summarize(record: RateRecord) -> RepeatSummary:
         samples=rate_samples(record, job),
         notes=(
             *([Note(NoteKind.NOT_OURS, {"source": record.source})] if record.source else []),
-            *notes_of(record),
+            *_noted(record),
             *(
                 Note(
                     NoteKind.SLOW_RANK, {"excess": one.excess}, {"rank": one.rank, "host": one.host}
@@ -185,6 +185,14 @@ def summarize(record: RateRecord) -> RepeatSummary:
         ),
         rank_speeds=rank_speeds(record.ranks, job),
     )
+
+
+def _noted(record: RateRecord) -> list[Note]:
+    """Return the record's notes; on one host without those on network traffic."""
+    alone = record.trial.hosts < 2
+    return [
+        note for note in notes_of(record) if not alone or note.kind is not NoteKind.LITTLE_COMPUTING
+    ]
 
 
 def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, ...]:

@@ -144,6 +144,18 @@ class ScalingRow:
         """The kinds of its notes that are caveats, each once; empty: no mark needed."""
         return tuple(dict.fromkeys(note.kind for note in self.notes if note.kind.headline))
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether the CI of its throughput, or of an efficiency, makes the value useless."""
+        efficiencies = [one.efficiency for one in self.scalings.values()]
+        found = [self.rate.ratio, *efficiencies] if self.rate else []
+        return any(one.is_uninformative for one in found)
+
+    @property
+    def has_caveats(self) -> bool:
+        """Whether tables and figures mark the point: it has caveats that a summary names."""
+        return bool(self.rate and (self.headline_kinds or self.uncertain))
+
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
     """Return one row per trial, in the order of the records; pools repeats."""

@@ -218,6 +218,9 @@ def _chosen(
             notes.append(_empty(name, baseline_of(best.trial), NoteKind.BASELINE_OTHER_KIND))
         elif best.rate is None:
             notes.append(_empty(name, baseline_of(best.trial), _lacking(best), best.status))
+        elif name == "host" and best.emulated:
+            kind = NoteKind.BASELINE_OVERSUBSCRIBED
+            notes.append(_empty(name, baseline_of(best.trial), kind, best.status))
         else:
             points[name] = best
     return BaselineChoice(points=points, notes=tuple(notes))

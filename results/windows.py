@@ -170,4 +170,6 @@ def steady_state_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
     if change := _drifts(trial, job):
         yield Note(NoteKind.DRIFT, {"change": change})
     elif not job.found.converged:
-        yield Note(NoteKind.NOT_STEADY, {"dropped": job.found.dropped, "of": len(job.each)})
+        warmup = trial.measuring.warmup_windows
+        figures = {"dropped": job.found.dropped - warmup, "of": len(job.each) - warmup}
+        yield Note(NoteKind.NOT_STEADY, figures)

@@ -203,7 +203,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
 
     Prints the host, role, environment and command of each process, for every point.
     """
-    from launch.job.plan import describe, plan
+    from launch.job.plan import describe, oversubscription, plan
     from launch.setup import listed_hosts, planned_hosts
 
     hosts = listed_hosts(host_options)
@@ -218,7 +218,8 @@ def bench_plan(  # type: ignore[no-untyped-def]
             f"{trial.device_batch} per device, {trial.worker_batch} per worker, "
             f"{trial.global_batch} in total",
         )
-        echo(*describe(plan(trial, hosts, parse_int("--port", port, most=65535))))
+        processes = plan(trial, hosts, parse_int("--port", port, most=65535))
+        echo(*oversubscription(trial, hosts), *describe(processes))
 
 
 @hosts_task(

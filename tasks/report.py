@@ -193,13 +193,17 @@ def _exit_by_result(run: Run, failures: Failures) -> None:
         line = error_line(f"report of {run.name}", problem=lines, fix=fix)
         raise Exit(f"error: {line}", code=1)
     if run.troubles:
-        raise Exit("some of the run is unreadable; see the lines at the table", code=5)
+        raise Exit(
+            "some of the run is unreadable; the lines above the table name the parts", code=5
+        )
     if not all(row.rate for row in run.rows):
-        raise Exit("some points have no result; see the table for the reasons", code=5)
+        raise Exit("some points have no result; the reasons are below the table", code=5)
     if run.missing:
-        raise Exit("some points have not run yet; see the table for them", code=5)
+        raise Exit("some points have not run yet; they are listed below the table", code=5)
     if any(row.status == "unstable" for row in run.rows):
-        raise Exit("some points reached no steady state; see the table for them", code=UNSTEADY)
+        raise Exit(
+            "some points reached no steady state; their notes are below the table", code=UNSTEADY
+        )
 
 
 def _print_paths(paths: Sequence[Path]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench.engines.catalog import ENGINES
@@ -151,15 +151,34 @@ def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
 
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
     """Return whether a host, or its machine, runs more devices than it has."""
+    return any(True for _ in _oversubscribed(trial, hosts))
+
+
+def oversubscription(trial: Trial, hosts: Sequence[Host]) -> list[str]:
+    """Return a plan's comment on hosts with too few devices; none if there are enough."""
+    kind = {"cpu": "core", "gpu": "GPU"}[trial.layout.device]
+    return [
+        f"# {trial.name}: oversubscribed: {devices} devices on {there} {kind}{'s' * (there != 1)} "
+        f"{where}; not valid as a performance result"
+        for where, devices, there in list(_oversubscribed(trial, hosts))[:1]
+    ]
+
+
+def _oversubscribed(trial: Trial, hosts: Sequence[Host]) -> Iterator[tuple[str, int, int]]:
+    """Yield hosts and machines with too few devices: where, devices used, available."""
     most = min(trial.layout.devices, trial.layout.devices_per_host)
     job = hosts[: trial.worker_hosts]
-    if any(most > host.devices(trial.layout.device) for host in job):
-        return True
+    for host in job:
+        there = host.devices(trial.layout.device)
+        if most > there:
+            yield f"of {host.name}", most, there
+    if trial.layout.device != "cpu":
+        return
     shared = Counter(host.machine for host in job if host.machine)
-    cores = {name: {c for h in job if h.machine == name for c in h.cores} for name in shared}
-    return trial.layout.device == "cpu" and any(
-        count > 1 and count * most > len(cores[name]) for name, count in shared.items()
-    )
+    for name, count in shared.items():
+        cores = {core for host in job if host.machine == name for core in host.cores}
+        if count > 1 and count * most > len(cores):
+            yield f"of the machine that {count} hosts share", count * most, len(cores)
 
 
 def describe(processes: Sequence[Process]) -> list[str]:

@@ -82,12 +82,9 @@ def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
 
 
 def _emitted(trial: Trial, workers: Sequence[ProcessState]) -> list[Note]:
-    """Return the workers' notes.
-
-    Those on little computing only if a network is involved.
-    """
+    """Return the workers' notes, without those on traffic of a job on one host."""
     notes = [of_json(note) for one in workers for note in (one.log.done or {}).get("notes", ())]
-    alone = trial.hosts < 2 and trial.mode != "real"
+    alone = trial.hosts < 2
     return [note for note in notes if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
 
 

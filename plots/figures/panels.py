@@ -129,7 +129,7 @@ def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> LineEnd | None:
         some = [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.emulated is hollow]
         if some:
             _points(axes, some, line, "white" if hollow else line.colour)
-    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.headline_kinds])
+    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.has_caveats])
     if not found:
         return None
     return LineEnd(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)

@@ -114,7 +114,7 @@ def _marks(shown: FigureModel) -> list[Line2D]:
     found = []
     if any(row.emulated for line in shown.lines for row in line.rows):
         found.append(_sample(GREY, "o", "", "hollow: oversubscribed", face="white"))
-    if any(row.headline_kinds for line in shown.lines for row in line.rows):
+    if any(row.has_caveats for line in shown.lines for row in line.rows):
         found.append(Line2D([], [], **RING, label="ringed: has caveats, see notes"))
     alone = {network_label(one.row): one.colour for one in shown.crosses}
     for line in shown.lines:

@@ -2,7 +2,6 @@
 
 import re
 from functools import cache
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from plots.page.facts import environment_facts, host_table
 from plots.page.panels import panel_data
 from plots.point_labels import point_names
 from plots.summary import summary_items
-from plots.tables.scaling import column_notes, header, point_notes, table, trouble_lines
+from plots.tables.scaling import column_notes, filled_table, point_notes, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.rates import ASSUMED_SCATTER
@@ -101,11 +100,5 @@ def _known(
 
 def _table(run: Run, costs: Costs) -> dict[str, Any]:
     """Return header and rows of the table without empty columns."""
-    found = table(run.rows, costs)
-    filled = [any(column) for column in zip(*found, strict=True)]
-    return {
-        "header": list(compress(header(costs, run.rows), filled)),
-        "table": [
-            (list(compress(one, filled)), row) for one, row in zip(found, run.rows, strict=True)
-        ],
-    }
+    names, found = filled_table(run.rows, costs)
+    return {"header": names, "table": list(zip(found, run.rows, strict=True))}

@@ -7,6 +7,7 @@ from plots.figures.model import MARKERS, Line, figure_model, network_label, one_
 from plots.page.details import thin_values
 from plots.point_labels import point_names
 from plots.results_csv import table_csv
+from plots.summary import caveat_names
 from results.cost.cost import NO_COSTS, Costs
 from results.run import Run
 from results.scaling import ScalingRow
@@ -63,7 +64,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
             for one in shown.inputs
         ],
         "second_host": shown.second_host,
-        "ringed": any(row.headline_kinds for line in drawn for row in line.rows),
+        "ringed": any(row.has_caveats for line in drawn for row in line.rows),
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
 
@@ -89,5 +90,5 @@ def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
         "speedup": ends if known else None,
         "windows": [float(f"{one:.5g}") for one in thin_values(row.window_seconds, keep)],
         "of": len(row.window_seconds),
-        "marks": list(dict.fromkeys(kind.headline for kind in row.headline_kinds)),
+        "marks": caveat_names(row),
     }

@@ -15,7 +15,7 @@ function about() {
     `${data.run.names[which.value]}, repeat ${one.number}: ${one.status}`,
     one.source && `not measured by mxscale: ${one.source}`,
     row.images_per_second && `${short(Number(row.images_per_second))} images/s over all repeats`,
-    one.windows.of > 0 && `${counted} of ${one.windows.of} windows counted`,
+    one.windows.of > 0 && `${counted} of ${one.windows.of - one.warmup} windows after warm-up counted`,
     one.started && `started ${one.started.slice(0, 19).replace("T", " ")}`,
     one.elapsed && `ran for ${short(one.elapsed)} s`,
     one.message,

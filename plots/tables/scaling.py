@@ -1,6 +1,7 @@
 """The results table for the terminal and for Markdown, with its notes."""
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 
 from rich.table import Table
 from rich.text import Text
@@ -8,7 +9,7 @@ from rich.text import Text
 from bench.kvstores import is_distributed
 from bench.notes import texts
 from bench.trial import Trial
-from im2rec_tools.console import cell, line, screen_for, table_width
+from im2rec_tools.console import cell, is_limited, line, screen_for, table_width, text_width
 from plots.failures import Failures, attempt_items, attempt_lines, attempt_text
 from plots.figures.caption import provenance, settings_line
 from plots.figures.model import TRAINING
@@ -25,9 +26,7 @@ from plots.format import (
 )
 from plots.items import Item, markdown_list, plain_lines
 from plots.point_labels import (
-    SCRIPTED,
     distinguishing_fields,
-    has_many_scripts,
     point_names,
     settings_of,
 )
@@ -41,7 +40,7 @@ from results.run import Run
 from results.scaling import ScalingRow, knees
 from results.speedup import Baseline, Scaling
 
-_MOST_NAMED = 3
+_MOST_NAMED, _MOST_GROUPED = 3, 8
 _COSTS_PAGE = "docs/how-to/cost-and-energy.md"
 _SETTINGS_PAGE = "docs/reference/sweep-file.md"
 Pair = tuple[ScalingRow, Cost]
@@ -183,6 +182,15 @@ def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str
     return [cells(row, more, costs) for row, more in zip(rows, labels, strict=True)]
 
 
+def filled_table(
+    rows: Sequence[ScalingRow], costs: Costs = NO_COSTS
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and cells, without the columns that are empty for every point."""
+    names, found = header(costs, rows), table(rows, costs)
+    filled = [any(column) for column in zip(*found, strict=True)] or [True] * len(names)
+    return list(compress(names, filled)), [list(compress(one, filled)) for one in found]
+
+
 def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
     """Return the row's cells; `more` are its distinguishing fields."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
@@ -205,24 +213,35 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         _efficiency(row.worker),
         *baseline,
         *map(_amount, costs.found(row)),
-        f"{row.status} {MARK}" if row.rate and row.headline_kinds else row.status,
+        f"{row.status} {MARK}" if row.has_caveats else row.status,
     )
 
 
 def point_notes(rows: Sequence[ScalingRow]) -> list[Item]:
-    """Return the points that have settings or notes of their own, with these.
+    """Return notes shared by several points, then each point's settings and notes.
 
     Points without a result are in `failure_items`.
     """
     trials = [row.trial for row in rows]
-    found = zip(rows, point_names(trials), settings_of(trials).own, strict=True)
-    items = []
-    for row, name, own in found:
+    parts: dict[str, list[str]] = {}
+    for row, name, own in zip(rows, point_names(trials), settings_of(trials).own, strict=True):
         settings = [f"settings: {', '.join(own)}"] if own else []
-        parts = (*settings, *(texts(row.notes) if row.rate else ()))
-        if parts:
-            items.append(Item(name, parts))
+        parts[name] = [*settings, *(texts(row.notes) if row.rate else ())]
+    noted = grouped((text, name) for name, some in parts.items() for text in dict.fromkeys(some))
+    shared = {text: tuple(names) for text, names in noted.items() if len(names) > 1}
+    groups = grouped((names, text) for text, names in shared.items())
+    items = [Item(_points(names, len(rows)), tuple(some)) for names, some in groups.items()]
+    for name, some in parts.items():
+        if alone := tuple(text for text in some if text not in shared):
+            items.append(Item(name, alone))
     return items
+
+
+def _points(names: Sequence[str], count: int) -> str:
+    """Return 'all points', or the points' names after their number."""
+    if len(names) == count:
+        return "all points"
+    return f"{len(names)} points ({list_names(names, _MOST_GROUPED, ', ')})"
 
 
 def failure_items(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> list[Item]:
@@ -278,7 +297,7 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
         where = "share them with the workers" if beside else "run on separate hosts"
         lines.append(f"devices: CPU cores. Parameter servers {where}.")
     lines += _status_notes(rows)
-    if any(row.rate and row.headline_kinds for row in rows):
+    if any(row.has_caveats for row in rows):
         lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):
         lines.append(
@@ -289,8 +308,6 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
         lines.append(f"{REHEARSAL_NOTE}.")
     if any(settings_of([row.trial for row in rows]).own) or settings_line(rows):
         lines.append(f"settings: fields that differ from their defaults; see {_SETTINGS_PAGE}.")
-    if has_many_scripts([row.trial for row in rows]):
-        lines.append(f"{SCRIPTED}: differs from point to point; not listed here.")
     return [*lines, *knees(rows), *cost_remarks(rows, costs)]
 
 
@@ -303,20 +320,27 @@ def _status_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield the baselines of speed-ups and efficiencies, or why there are none."""
+    trained = [row for row in rows if row.rate and row.trial.mode in TRAINING]
     bases = sorted({row.device.base for row in rows if row.device})
     if bases:
         yield (
             f"speed-up, efficiency: relative to 1 device ({', '.join(bases)}). ± or [low, high] "
             f"is the 95 % CI, which includes the uncertainty of the baseline."
         )
-    elif any(row.rate and row.trial.mode in TRAINING for row in rows):
+    elif trained:
         yield (
             "speed-up, efficiency: not available, because no point with a result on 1 device has "
             "the same settings as another point."
         )
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
-        yield f"vs 1 host: efficiency relative to 1 full host ({', '.join(bases)})."
+        smaller = any(
+            row.rate and not row.host and layout.devices < layout.devices_per_host
+            for row in trained
+            for layout in (row.trial.layout,)
+        )
+        empty = "; empty for points smaller than a host" * smaller
+        yield f"vs 1 host: efficiency relative to 1 full host ({', '.join(bases)}){empty}."
     for one in _chosen(rows):
         yield f"speed-up vs {one}, efficiency vs {one}: relative to the chosen baseline."
     against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
@@ -324,9 +348,11 @@ def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if any(map(is_uninformative, found)):
         yield "uncertain, unknown: too few windows or too much noise; do not use the value."
     if any(row.worker for row in rows):
+        local = any(not is_distributed(row.trial.layout.kvstore) for row in trained)
+        empty = "; empty without a distributed kvstore" * local
         yield (
-            "vs 1 worker: efficiency relative to one worker that uses the same kvstore, parameter "
-            "servers included."
+            f"vs 1 worker: efficiency relative to one worker that uses the same kvstore, parameter "
+            f"servers included{empty}."
         )
     elif any(
         row.rate and is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
@@ -357,11 +383,11 @@ def terminal(
     rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, without: Sequence[str] = ()
 ) -> Table:
     """Return the terminal table, without the columns `without`."""
-    names = header(costs, rows)
+    names, found_rows = filled_table(rows, costs)
     shown = [name for name in names if name not in without]
     # Brackets in user texts and error messages are printed literally.
     grid = terminal_table(shown, _TEXT)
-    for row, found in zip(rows, table(rows, costs), strict=True):
+    for row, found in zip(rows, found_rows, strict=True):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, found, strict=True))
         grid.add_row(*(cell(named[name]) for name in shown), style=style)
@@ -378,7 +404,7 @@ def markdown(
     rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, failures: Failures | None = None
 ) -> str:
     """Return the table and its notes in Markdown."""
-    text = markdown_table(header(costs, rows), table(rows, costs), _TEXT)
+    text = markdown_table(*filled_table(rows, costs), _TEXT)
     points, columns = notes(rows, costs, failures)
     parts = [
         text,
@@ -399,10 +425,12 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     title = f"{simulated}{run.name}" + (f": {description}" if description else "")
     grid = terminal(run.rows, costs)
     console = screen_for(grid)
-    all_ok = all(row.status == "ok" and not row.headline_kinds for row in run.rows)
-    spare = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
-    left_out = 0
-    while console.is_terminal and left_out < len(spare) and table_width(grid) > console.width:
+    all_ok = all(row.status == "ok" and not row.has_caveats for row in run.rows)
+    named, _ = filled_table(run.rows, costs)
+    optional = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
+    spare = [name for name in optional if name in named]
+    left_out, width = 0, text_width(console)
+    while is_limited(console) and left_out < len(spare) and table_width(grid) > width:
         left_out += 1
         grid = terminal(run.rows, costs, spare[:left_out])
     words = attempt_items(failures, "summary", lambda: summary_items(run))
@@ -422,7 +450,7 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     }
 
     def lines(items: Sequence[Item], indent: str = "") -> list[Text]:
-        return [line(one) for one in plain_lines(items, console.width, indent)]
+        return [line(one) for one in plain_lines(items, width, indent)]
 
     blank = line("")
     console.print(*lines(head), blank, *lines(words), *lines(troubles), grid, sep="\n")

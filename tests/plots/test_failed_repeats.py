@@ -42,5 +42,8 @@ def test_a_rendezvous_within_one_machine_needs_no_ports() -> None:
 
 def test_ten_failures_are_listed_and_the_rest_counted() -> None:
     lines = list(failure_lines([failed("failed")] * 12, "mine", 1))
-    assert (len(lines), lines[-1]) == (21, f"2 more failed; see the table. {END}")
+    assert (len(lines), lines[-1]) == (
+        21,
+        f"2 more failed; the report lists them below the table. {END}",
+    )
     assert list(failure_lines([], "mine", 1)) == []

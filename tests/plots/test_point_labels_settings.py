@@ -10,7 +10,7 @@ from bench.trial import FIELDS, Trial
 from plots.figures.caption import caption, settings_line
 from plots.markdown import document
 from plots.page.page import page
-from plots.point_labels import common_settings, settings_of
+from plots.point_labels import common_settings, point_names, settings_of
 from plots.tables.scaling import notes, show
 from results.run import Run
 from tests.support.runs.scenes import point, run, three
@@ -19,7 +19,8 @@ from tests.support.runs.scenes import point, run, three
 ELSEWHERE = {"network", "num_layers", "mode", "kvstore", "device", "devices", "batch_per_device"}
 # How many devices share a process or a host follows from their number, point by point.
 LAYOUT = {"devices_per_worker", "devices_per_host"}
-SETTINGS = [name for name in FIELDS if name not in ELSEWHERE | LAYOUT]
+SCRIPT = [name for name in FIELDS if name.startswith("fake_")]
+SETTINGS = [name for name in FIELDS if name not in {*ELSEWHERE, *LAYOUT, *SCRIPT}]
 
 
 def other(value: Any) -> Any:
@@ -69,6 +70,24 @@ def test_a_setting_of_one_point_is_among_its_notes(name: str) -> None:
     assert one.parts == (f"settings: {text}",)
     assert f"x2: settings: {text}." in document(found).replace("\\", "")
     assert text in caption(found)
+
+
+@pytest.mark.parametrize("name", SCRIPT)
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_script_is_in_no_table_or_figure(name: str, everywhere: bool) -> None:
+    found, text = study(name, everywhere=everywhere)
+    shown = "".join([document(found), page(found), caption(found), settings_line(found.rows)])
+    assert text.partition(" = ")[2] not in settings_line(found.rows)
+    assert f"{name} = " not in shown.replace("\\", "")
+
+
+def test_a_script_names_points_only_if_nothing_else_tells_them_apart() -> None:
+    (row,) = run([point(1, 1.0)]).rows
+    base = row.trial.replace(engine="fake")
+    other_script = base.replace(fake_noise=0.5)
+    both = base.replace(dtype="bfloat16", fake_noise=0.5)
+    assert "fake_noise" in point_names([base, other_script])[1]
+    assert point_names([base, both])[1].endswith("(dtype bfloat16)")
 
 
 def test_a_setting_of_most_points_is_in_the_header_line_and_others_at_their_points() -> None:

@@ -98,7 +98,7 @@ devices = 2
 def test_a_network_whose_other_points_are_unsure_is_reported(tmp_path: Path) -> None:
     bench_sweep.body(Context(), sweep_file(tmp_path, SWEEP), [], run=f"{tmp_path}/run")
     text = (tmp_path / "run" / "report" / "report.md").read_text()
-    assert "tiny 320" in text
+    assert "tiny (local) 320 images/s" in text
 
 
 BROKEN = (

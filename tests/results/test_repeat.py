@@ -5,9 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bench.notes import Note, NoteKind
 from bench.statistics.confidence import Numbers
+from bench.trial import make
 from results.record import Rank
-from results.repeat import Straggler, stragglers
+from results.repeat import Straggler, stragglers, summarize
 from results.scaling import scaling
 from tests.support.runs.records import record
 
@@ -114,3 +116,15 @@ def test_the_point_says_who_is_slow_and_by_how_much() -> None:
     )
     (row,) = scaling([slowed])
     assert row.note_text == "rank 2 on n2: computes 21 % slower than the other ranks"
+
+
+def test_traffic_is_no_caveat_on_one_host_in_any_mode() -> None:
+    note = Note(NoteKind.LITTLE_COMPUTING, {"megabytes": 9.0, "seconds": 0.1})
+    one = dataclasses.replace(record([[1.0, 1.0, 1.0]] * 2), notes=(note,))
+    for hosts in (1, 2):
+        trial = make(
+            {"network": "tiny", "batch_per_device": 4, "kvstore": "dist_sync", "devices": 2}
+            | {"devices_per_host": 2 // hosts, "mode": "real", "data_train": "d"}
+        )
+        notes = summarize(dataclasses.replace(one, trial=trial)).notes
+        assert (note in notes) is (hosts > 1)

@@ -52,6 +52,17 @@ def test_a_point_of_several_hosts_has_all_three_bases() -> None:
     }
 
 
+def test_an_oversubscribed_host_is_no_full_host() -> None:
+    records = [replace(one, emulated=one.trial.layout.devices > 1) for one in sweep()]
+    rows = scaling(records)
+    assert [row.host for row in rows] == [None] * 5
+    kinds = [{note.kind for note in row.notes} for row in rows]
+    assert [NoteKind.BASELINE_OVERSUBSCRIBED in some for some in kinds] == [
+        *(False, True, False, True, True)
+    ]
+    assert "no efficiency vs 1 host: local x2 is oversubscribed" in rows[-1].note_text
+
+
 def test_which_bases_apply_depends_on_the_size_and_the_store() -> None:
     rows = scaling(sweep())
     assert [row.device is not None for row in rows] == [True] * 5

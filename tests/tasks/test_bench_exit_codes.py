@@ -26,7 +26,7 @@ def test_a_failed_point_is_exit_code_5_and_the_report_is_written(
     code, _ = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
     assert code == 5
     *_, heading, cause, command, end = capsys.readouterr().err.splitlines()
-    assert heading == "some points have no result; see the table for the reasons"
+    assert heading == "some points have no result; the reasons are below the table"
     assert cause.startswith("tiny local x1: failed: worker 0 (rank 0) on ")
     assert f"fab hosts.logs --run {tmp_path}/run --point " in command
     assert command.endswith(" --process worker-0")
@@ -42,7 +42,10 @@ def test_a_point_that_does_not_become_steady_is_exit_code_6_and_has_its_number(
     point = POINT + f"fake_seconds = {rising}\nprecision = 0.001\nwindows = 20\n"
     text = SWEEP.replace("precision = 0.0\n", "").replace("windows = 3\n", "") + point
     code, said = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
-    assert (code, said) == (6, "some points reached no steady state; see the table for them")
+    assert (code, said) == (
+        6,
+        "some points reached no steady state; their notes are below the table",
+    )
     rows = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()[1:]
     assert all(",unstable," in row for row in rows)
 
@@ -70,14 +73,14 @@ def test_building_and_showing_end_alike(tmp_path: Path, task: Task[Any]) -> None
     log = stored(tmp_path, whole[0])
     asked = [dataclasses.asdict(one.identity) for one in whole]
     (tmp_path / "asked.json").write_text(json.dumps(asked))
-    missing = (5, "some points have not run yet; see the table for them")
+    missing = (5, "some points have not run yet; they are listed below the table")
     assert refusal(task, run=f"{tmp_path}/") == missing
     log.write_text("".join(emit(one) + "\n" for one in whole)[:-20])
-    unread = (5, "some of the run is unreadable; see the lines at the table")
+    unread = (5, "some of the run is unreadable; the lines above the table name the parts")
     assert refusal(task, run=f"{tmp_path}/") == unread
     failed = dataclasses.replace(whole[1], status="hung")
     log.write_text("".join(emit(one) + "\n" for one in (whole[0], failed)))
     assert refusal(task, run=f"{tmp_path}/") == (
         5,
-        "some points have no result; see the table for the reasons",
+        "some points have no result; the reasons are below the table",
     )

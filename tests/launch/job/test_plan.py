@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.sweep import load_sweep
 from bench.trial import Trial, make
 from launch.hosts import Host, pretend, rehearse
-from launch.job.plan import describe, emulated, plan
+from launch.job.plan import describe, emulated, oversubscription, plan
 from launch.remote.errors import LaunchError
 from launch.sweep import ClusterSetup, check_devices
 from tests.support.paths import GOLDEN
@@ -82,6 +82,16 @@ def test_more_devices_than_a_host_has_is_emulated() -> None:
 def test_too_few_hosts_are_refused() -> None:
     with pytest.raises(LaunchError, match="expected 2 hosts with 2 devices, got 1"):
         plan(distributed(2, 2), [TWO_CORES], 9091)
+
+
+def test_a_printed_plan_names_oversubscribed_points() -> None:
+    assert oversubscription(distributed(1, 2), [TWO_CORES]) == []
+    (line,) = oversubscription(distributed(1, 4), [TWO_CORES])
+    assert line.startswith("# tiny dist_sync x4: oversubscribed: 4 devices on 2 cores of ")
+    assert line.endswith("; not valid as a performance result")
+    hosts = [replace(TWO_CORES, name=name, machine="m") for name in ("a", "b")]
+    (line,) = oversubscription(distributed(2, 2), hosts)
+    assert ": 4 devices on 2 cores of the machine that 2 hosts share; " in line
 
 
 def test_gpus_belong_to_workers_alone() -> None:

@@ -135,6 +135,8 @@ def test_a_run_with_little_in_it_still_has_a_page(records: Sequence[Record]) -> 
 def test_a_rehearsal_and_figures_from_elsewhere_say_so() -> None:
     rehearsed = page(run_of(record([[1, 2.0, 2.0]], engine="fake")))
     assert "<strong>SIMULATED.</strong>" in rehearsed
+    assert "<h1>SIMULATED " in rehearsed
+    assert rehearsed.count("</strong> (SIMULATED) <span") == 4
     told = page(run_of(dataclasses.replace(record([[1, 2.0, 2.0]]), source="a <b>book</b>")))
     assert "Not measured by mxscale:</strong> a &lt;b&gt;book&lt;/b&gt;" in told
     assert '<details class="warning">' not in told
@@ -160,7 +162,9 @@ def test_the_machine_of_a_rehearsal_is_not_said_to_have_measured() -> None:
 
 
 def test_the_page_says_how_its_numbers_are_checked() -> None:
-    assert "fab report.verify" in page(run_of(record([[1, 2.0, 2.1]])))
+    assert ".venv/bin/fab report.verify --run RUN --digest DIGEST" in page(
+        run_of(record([[1, 2.0, 2.1]]))
+    )
 
 
 def test_another_run_is_drawn_behind_under_its_name() -> None:

@@ -10,11 +10,12 @@ from plots.figures import scaling as figure
 from plots.page.page import page
 from plots.page.panels import panel_data
 from plots.summary import summary
-from plots.tables.scaling import MARK, cells, markdown
+from plots.tables.scaling import MARK, cells, column_notes, filled_table, markdown, notes, show
 from results.record import Record
 from results.run import Run
 from results.scaling import scaling
-from tests.support.runs.scenes import point, run
+from tests.support.runs.records import record
+from tests.support.runs.scenes import point, run, three
 
 NONE = "No caveats were found in the records."
 HOST = {"host": "vm"}
@@ -86,6 +87,47 @@ def test_a_message_of_an_older_record_is_in_the_summary() -> None:
     text = summary(run(old))
     assert f"notes of an older version: {said}" in text
     assert NONE not in text
+
+
+def test_a_point_too_uncertain_to_use_is_marked_everywhere() -> None:
+    study = run([record([[1.0, 1.0, 9.0]]), record([[1.0, 1.0, 1.01, 0.99]], devices=2)])
+    names, found = filled_table(study.rows)
+    assert [one[names.index("status")] for one in found] == ["ok !", "ok !"]
+    assert found[1][names.index("speed-up")].endswith(" (uncertain)")
+    assert panel_data(study)["ringed"]
+    points = [one for line in panel_data(study)["lines"] for one in line["points"]]
+    assert [one["marks"] for one in points] == [["too uncertain to use"]] * 2
+    drawn = figure.draw(study.rows, "t", "f").legends[0].get_texts()
+    assert "ringed" in str([text.get_text() for text in drawn])
+
+
+def test_equal_notes_of_several_points_are_one_entry() -> None:
+    kept, _ = notes(run([*repeats(1, OTHERS), *repeats(2, OTHERS), *repeats(4)]).rows)
+    (one,) = kept
+    assert one.text == "2 points (alexnet local x1, alexnet local x2)"
+    kept, _ = notes(run([*repeats(1, OTHERS), *repeats(2, OTHERS)]).rows)
+    assert [one.text for one in kept] == ["all points"]
+
+
+def test_empty_columns_are_left_out_and_empty_cells_explained() -> None:
+    names, _ = filled_table(scaling(three()))
+    assert "vs 1 worker" not in names
+    served = [point(n, 9.0 * n, kvstore="dist_sync", devices_per_host=4) for n in (1, 2, 8)]
+    text = "\n".join(column_notes(scaling([*three(), *served])))
+    assert "; empty for points smaller than a host." in text
+    assert "parameter servers included; empty without a distributed kvstore." in text
+
+
+@pytest.mark.parametrize(("columns", "most"), [("", 100), ("90", 90)])
+def test_piped_notes_are_wrapped(
+    columns: str, most: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    show(run([*repeats(1, OTHERS), *repeats(2)]))
+    text = capsys.readouterr().out
+    notes_begin = "" if columns else "Notes:"  # without a limit, the table is as wide as it needs
+    assert max(map(len, text[text.index(notes_begin) :].splitlines())) <= most
+    assert ("Hidden on this narrow terminal" in text) is bool(columns)
 
 
 def picture(folder: Path) -> None:
