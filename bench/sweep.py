@@ -8,6 +8,7 @@ simulates.
 """
 
 import contextlib
+import difflib
 import itertools
 import math
 import tomllib
@@ -286,10 +287,29 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
 def _check_names(fields: dict[str, Any]) -> None:
     for name in fields:
         if name not in FIELDS:
-            raise unknown("field", name, FIELDS)
+            raise SpecError(_unknown_field(name))
     engine = fields.get("engine", "mxnet")
     if not isinstance(engine, str) or engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
+
+
+def _unknown_field(name: str) -> str:
+    """Return the error for an unknown field, with the field that is probably meant.
+
+    That is one of a similar name, of the same option of a program, or with the same first word.
+    """
+    if name in _NOT_A_FIELD:
+        where, top = f"field {quoted(name)}", "the top of the file"
+        return error_line(where, expected=top, got="a [[points]] table", fix="Move it there")
+    flags = {field.setting.flag.strip("-").replace("-", "_"): one for one, field in FIELDS.items()}
+    first = name.partition("_")[0]
+    near = [
+        *difflib.get_close_matches(name, FIELDS, n=1),
+        *([flags[name]] if flags.get(name) else []),
+        *(one for one in FIELDS if first and one.startswith(f"{first}_")),
+    ]
+    hint = f"did you mean {near[0]!r}? See" if near else "see"
+    return f"unknown field {quoted(name)}; {hint} docs/reference/sweep-file.md"
 
 
 def _expand(fields: dict[str, Any], env: list[str]) -> Iterator[Trial]:

@@ -153,6 +153,7 @@ _BRIEF_SECONDS = 1.0
 VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
 
 Key = Callable[[Trial], Hashable]
+_MOST_NAMED = 3
 _WANTED = {
     True: "a point with the same settings in both runs",
     False: "a point with the same network, mode and number of devices in both runs",
@@ -235,7 +236,7 @@ def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
             error_line(
                 f"{a.name}, {b.name}",
                 expected=_WANTED[key is same_settings],
-                got="none",
+                got="none" + _nearest(a, b),
                 fix=across if key is same_settings else "",
             )
         )
@@ -250,6 +251,17 @@ def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
         differences=run_differences(a, b, pairs),
         scatter=pooled_error([rates for pair in pairs if (rates := _rates(*pair))]),
     )
+
+
+def _nearest(a: Run, b: Run) -> str:
+    """Return the settings in which the most similar points of two runs differ."""
+    pairs = pair_rows(a.rows, b.rows, same_size)
+    if not pairs:
+        return ""
+    nearest = min(pairs, key=lambda pair: len(differing_settings(pair[0].trial, pair[1].trial)))
+    fields = differing_settings(nearest[0].trial, nearest[1].trial)
+    more = ", ..." if len(fields) > _MOST_NAMED else ""
+    return f"; {nearest[0].trial.name} differs in {', '.join(fields[:_MOST_NAMED])}{more}"
 
 
 def _changes(pairs: Pairs) -> list[Change]:

@@ -66,6 +66,9 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
         (POINT.replace("alexnet", "resnet-51"), "expected one of 18, 34, 50, 101, 152, got 51"),
         (POINT + "kvstore = 'dist_snyc'", "did you mean 'dist_sync'?"),
         (POINT + "kvstores = ['local']", "unknown field 'kvstores'; did you mean 'kvstore'?"),
+        (POINT + "batch_size = 8", "unknown field 'batch_size'; did you mean 'batch_per_device'?"),
+        (POINT + "mom = 0.5", "unknown field 'mom'; did you mean 'momentum'?"),
+        (POINT + "xyz = 'red'", "unknown field 'xyz'; see docs/reference/sweep-file.md"),
         ("batch_size = 8\n" + POINT, "unknown field 'batch_size'"),
         (POINT.replace("8", "0"), "batch_per_device: expected 1 or more, got 0"),
         (POINT + "devices = '4..1'", "expected a series such as '1..256', got '4..1'"),
@@ -85,7 +88,10 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
         ),
         (POINT.replace("alexnet", "resnet-\u00b2"), "unknown network 'resnet-\u00b2'"),
         (POINT + "devices = '\u00b2..4'", "expected a series such as '1..256'"),
-        (POINT + "repeats = 2", "unknown field 'repeats'"),
+        (
+            POINT + "repeats = 2",
+            "field 'repeats': expected the top of the file, got a [[points]] table",
+        ),
     ],
 )
 def test_a_mistake_in_a_sweep_is_one_line_naming_the_file(
