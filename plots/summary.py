@@ -67,7 +67,8 @@ def scaling_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Ite
     ):
         wanted = next((str(row.chosen_baseline) for row in rows if row.chosen_baseline), "")
         lacking = f"speed-up vs {wanted}" if wanted else "speed-up baseline"
-        yield Item(f"Scaling is not available: no point has a {lacking}.")
+        usable = "usable " * any(row.shown_scaling for row in rows)
+        yield Item(f"Scaling is not available: no {usable}point has a {lacking}.")
 
 
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:

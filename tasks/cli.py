@@ -139,7 +139,7 @@ def check_place(c: Context) -> None:
         )
     if sys.stdout is None:
         fix = "Redirect it: >/dev/null"
-        raise LaunchError(error_line("", problem="standard output is closed", fix=fix))
+        raise LaunchError(error_line("standard output", problem="closed", fix=fix))
     if Path.cwd() != ROOT:
         raise LaunchError(
             error_line(

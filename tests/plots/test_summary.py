@@ -165,6 +165,13 @@ def test_a_larger_point_that_is_too_uncertain_is_named_beside_the_headline() -> 
     text = said([point(1, 10), point(2, 18, **DIST), windows(2, 1.0, 7.0)])
     assert "alexnet (dist_sync) 18.0 images/s (95 % CI " in text
     assert "Left out as too uncertain: alexnet local x2 (4.00 images/s)." in text
+    assert "Scaling is not available: no usable point has a speed-up baseline." in said(
+        [
+            windows(1, 1.0, 7.0),
+            windows(2, 1.0, 7.0),
+            *(point(n, 9 * n, batch_per_device=4) for n in (2, 4)),
+        ]
+    )
     assert "95 % CI wider than ±5 % for 1 of 3 points (1 of them too uncertain to use)" in text
 
 
