@@ -305,7 +305,12 @@ def _counts(words: Iterable[str], where: str) -> int | None:
         key, _, value = word.replace("max-slots", "max_slots").partition("=")
         if key not in {"slots", "max_slots"} or key in counts:
             raise LaunchError(
-                error_line(where, expected="slots=N or max_slots=N, each once", got=quoted(word))
+                error_line(
+                    where,
+                    expected="slots=N or max_slots=N, each once",
+                    got=quoted(word),
+                    fix="Write an SSH port as HOST:PORT slots=N",
+                )
             )
         counts[key] = _whole(value, MOST, where, f"{key}=N")
     slots = counts.get("slots")

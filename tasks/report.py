@@ -364,7 +364,8 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
             "the records and built the report again"
         )
     if result.wrong:
-        line = error_line(folder, problem="failed verification", fix="See the WRONG lines above")
+        fix = "docs/reference/verification.md has the fix of each WRONG line above"
+        line = error_line(folder, problem="failed verification", fix=fix)
         raise Exit(f"error: {line}", code=2)
     if result.lacking and expected:
         problem = "part of its report was not checked"

@@ -104,6 +104,9 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Sh
     counts, wrong = [0] * len(shards), dict[int, str]()
     for number, rec in enumerate(shards):
         try:
+            made = manifest.read(rec)
+            if made and rec.is_file() and rec.stat().st_size:
+                manifest.check_size(rec, made, fix="Copy it again, or move it away and repack it")
             counts[number] = count_records(rec)
         except DataError as error:
             wrong[number] = str(error)

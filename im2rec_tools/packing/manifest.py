@@ -53,6 +53,15 @@ class WrittenBytes:
         self.records.append(f"{extend(0, framed):08x}")
 
 
+def check_size(rec: Path, made: Manifest, fix: str) -> None:
+    """Raise DataError, with this fix, if a shard has another size than its manifest."""
+    found = rec.stat().st_size
+    if found != made.bytes:
+        problem = "truncated" if found < made.bytes else ""
+        wanted, got = f"{made.bytes} bytes, as in the manifest", str(found)
+        raise DataError(error_line(rec, expected=wanted, got=got, problem=problem, fix=fix))
+
+
 def read(rec: Path) -> Manifest | None:
     """Read a shard's manifest; return None if there is none.
 

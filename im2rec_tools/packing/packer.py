@@ -81,11 +81,7 @@ def _is_packed(lst: Path, work: PackJob) -> bool:
         raise DataError(
             error_line(rec, problem="already exists, without a manifest", fix="Move it away")
         )
-    found = rec.stat().st_size
-    if made.bytes != found:
-        raise DataError(
-            error_line(rec, expected=f"{made.bytes} bytes", got=f"{found}", fix="Move it away")
-        )
+    manifest.check_size(rec, made, fix="Move it away and repeat the command")
     differs = [
         f"{name} {quoted(made.recipe.get(name))}, now {quoted(value)}"
         for name, value in asdict(work.recipe).items()
@@ -98,7 +94,8 @@ def _is_packed(lst: Path, work: PackJob) -> bool:
             error_line(
                 rec,
                 problem=f"packed with other settings ({'; '.join(differs)})",
-                fix="Move it away, or pack into another folder",
+                fix="Pack into another folder, or move all shards of this one away and pack all "
+                "lists again",
             )
         )
     return True

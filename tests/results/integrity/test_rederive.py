@@ -245,7 +245,10 @@ def test_a_failed_check_ends_with_2_and_says_where(run: Path, tmp_path: Path, ca
     changed = copy(run, tmp_path)
     replaced(changed / "environment.json", '"cores": ', '"cores": 1')
     code, line = refusal(fabfile.report.report_verify, run=str(changed))
-    assert (code, "failed verification. See the WRONG lines above" in line) == (2, True), line
+    assert (
+        code,
+        "failed verification. docs/reference/verification.md has the fix of each" in line,
+    ) == (2, True), line
     assert "WRONG: environment.json line " in capsys.readouterr().out
 
 
