@@ -87,8 +87,30 @@ def test_every_variable_of_the_project_is_listed() -> None:
 
 def test_quoted_messages_of_verification_are_the_programs_own() -> None:
     """Compare the fixed part of each message with the source that composes it."""
-    quoted = re.findall(r"^\| `(?:[\w/.]+: )?([^`…:]+)", page("verification.md"), re.MULTILINE)
+    section = page("verification.md").partition("## Failures with --digest only\n")[2]
+    quoted = re.findall(r"^\| `(?:[\w/.]+: )?([^`…:]+)", section, re.MULTILINE)
     source = (ROOT / "plots" / "check.py").read_text(encoding="utf-8")
     assert len(quoted) == 4
     for message in quoted:
         assert re.split(r" N\b|;", message)[0].strip() in source, message
+
+
+# The fixed parts of the lines of report.verify.
+VERIFY_PARTS = (
+    *("modified", "modified after it was written", "invalid content", "belongs to other files"),
+    *("pixels differ", "rows differ", "point details differ", "not part of this run's report"),
+    *("not a regular file", "has cost columns, but their prices are unknown"),
+    *("truncated after line", "lines added after line", "events give", "missing in the record"),
+    *("has no events, unlike other processes", "missing; it was there when the report was built"),
+    *("cannot be read", "added after the report was built", "recompressed; same lines"),
+    *("expected the digest", "the name of the run: ", "windows taken as recorded"),
+    *("incomplete, as after an interrupted write", "not part of a run, and not in the digest"),
+)
+
+
+@pytest.mark.parametrize("part", VERIFY_PARTS)
+def test_lines_of_report_verify_are_explained(part: str) -> None:
+    folders = ("plots", "results", "bench")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert part in page("verification.md")
+    assert any(part in path.read_text(encoding="utf-8") for path in paths)
