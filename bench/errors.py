@@ -58,7 +58,7 @@ def parse_int(option: str, text: str, least: int = 1, most: int | None = None) -
     return int(text)
 
 
-def parse_float(option: str, text: str) -> float:
+def parse_float(option: str, text: str, fix: str = "") -> float:
     """Parse an option's value as a finite number of 0 or more.
 
     Raises SpecError if it is none.
@@ -66,4 +66,4 @@ def parse_float(option: str, text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= float(plain(text)) < math.inf:
             return float(text)
-    raise SpecError(error_line(option, expected="a number, 0 or more", got=quoted(text)))
+    raise SpecError(error_line(option, expected="a number, 0 or more", got=quoted(text), fix=fix))

@@ -206,7 +206,7 @@ def check_devices(trial: Trial, where: ClusterSetup) -> None:
                 trial.name,
                 expected="a GPU on every host",
                 got=f"none on {without[0]}",
-                fix="Set device = 'cpu', or print the processes with 'fab bench.plan'",
+                fix="Check the driver there with 'nvidia-smi', or set device = 'cpu'",
             )
         )
     most = min(trial.layout.devices, trial.layout.devices_per_host)

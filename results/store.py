@@ -98,6 +98,11 @@ class Store:
         self._log = folder / RECORDS
         try:
             folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problem = f"cannot be created ({error.strerror})"
+            fix = "Choose another path with --run"
+            raise StoreError(error_line(folder, problem=problem, fix=fix)) from error
+        try:
             self._lock = lock(folder / LOCK, "choose another --run NAME")
         except OSError as error:
             raise self._unwritable(error) from error

@@ -367,16 +367,20 @@ def option_fields(
     budget: str,
 ) -> dict[str, Any]:
     """Return the fields that options set for every point of a sweep."""
+    for name in (one.partition("=")[0] for one in settings or ()):
+        if not (name.isascii() and name.isidentifier()):
+            fix = "Use letters, digits and _, and begin with no digit"
+            raise SpecError(error_line("-x", expected="a variable name", got=quoted(name), fix=fix))
     fields: dict[str, Any] = {"env": list(settings)} if settings else {}
     for option, text in (("servers_per_host", servers_per_host), ("server_hosts", server_hosts)):
         if text:
             fields[option] = parse_int(f"--{option.replace('_', '-')}", text)
-    for option, field, text in (
-        ("--precision", "precision", precision),
-        ("--budget", "budget_seconds", budget),
-    ):
-        if text:
-            fields[field] = parse_float(option, text)
+    if precision:
+        fields["precision"] = parse_float(
+            "--precision", precision, "Give a fraction: 0.02 for ±2 %"
+        )
+    if budget:
+        fields["budget_seconds"] = parse_float("--budget", budget)
     if fields.get("precision", 0) >= 1:
         raise SpecError(
             error_line(

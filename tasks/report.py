@@ -322,8 +322,9 @@ def _digest(text: str) -> str:
 def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
     """Verify a run and its report against the raw events.
 
-    Recomputes every cell of the report from the events in the logs. Use --digest to detect
-    deliberate changes too. Exits with 2 if a figure or a file differs.
+    Recomputes every cell of the report from the events in the logs, or without logs from the
+    recorded window times. Use --digest to detect deliberate changes too. Exits with 2 if a figure
+    or a file differs.
     """
     from plots.check import verify_report
     from results.store import how_to_end, writing_process

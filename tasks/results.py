@@ -77,7 +77,8 @@ _LOG = "Log"
         ),
         "speeds_of": OptionHelp(
             "SCOPE",
-            "What each printed throughput covers: all workers, one-worker, one-device or the job",
+            "What each printed throughput covers: workers (all of them), one-worker, one-device or "
+            "job",
             empty="by the format",
             group=_LOG,
         ),

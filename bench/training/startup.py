@@ -4,11 +4,13 @@ MXNet reports nothing before the rendezvous is complete, and afterwards only to 
 events show which of a hundred processes the others are waiting for.
 """
 
+import atexit
 import ctypes
 import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.errors import SpecError, error_line
@@ -124,8 +126,24 @@ def _follow(role: str) -> None:
             say("reached")
             break
     if role != "scheduler":
-        getenv = ctypes.CDLL(None).getenv
-        getenv.restype = ctypes.c_char_p
-        while getenv(_PLACE_VARIABLE) is None:
+        report = _rank_report()
+        # A server whose workers leave at once ends before the next check.
+        atexit.register(report)
+        while not report():
             time.sleep(_RETRY_SECONDS)
-        say("registered")
+
+
+def _rank_report() -> Callable[[], bool]:
+    """Return a function that sends `registered` once, and returns whether it has a rank."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    lock, sent = threading.Lock(), threading.Event()
+
+    def report() -> bool:
+        with lock:
+            if not sent.is_set() and getenv(_PLACE_VARIABLE) is not None:
+                say("registered")
+                sent.set()
+        return sent.is_set()
+
+    return report

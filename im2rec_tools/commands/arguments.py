@@ -39,19 +39,24 @@ MIN_IMAGES = Option(
 SMALL = Option(
     "small",
     "ACTION",
-    "Classes that have no image left for training: stay (keep all for training), move (move all "
-    "to validation), or refuse (fail)",
+    "Classes too small to split: stay (use all for training), move (use all for validation), or "
+    "refuse (fail)",
     default="stay",
     parse=choice("stay", "move", "refuse"),
     group=_SMALL,
 )
 CHUNKS = Option(
-    "chunks", "N", "Number of lists, one per shard", default="1", parse=integer(1), group=_SHARDS
+    "chunks",
+    "N",
+    "Number of shards, with one image list each",
+    default="1",
+    parse=integer(1),
+    group=_SHARDS,
 )
 IMAGES_PER_SHARD = Option(
     "images-per-shard",
     "N",
-    "Start a new shard after this many images; 0 uses --chunks",
+    "Start a new shard after this many images; replaces --chunks unless 0",
     default="0",
     parse=integer(0),
     group=_SHARDS,
@@ -107,7 +112,7 @@ ENCODING = (
     Option(
         "pass-through-small",
         "",
-        "Copy JPEGs no larger than --short-edge byte for byte, after a strict check",
+        "Copy valid JPEGs no larger than --short-edge unchanged instead of encoding them again",
         default=False,
         group=_ENCODING,
     ),

@@ -294,7 +294,7 @@ PREPARE = Command(
         Option(
             "val-per-class",
             "N",
-            "Move this many images of each class to DIR_val; 0 uses the images already there",
+            "Move this many images of each class to DIR_val; 0 uses the images already in DIR_val",
             default="50",
             parse=integer(0),
         ),

@@ -5,6 +5,7 @@ import random
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -37,6 +38,26 @@ def emit(entry: Entry) -> str:
     return f"{entry.index}\t{labels}\t{entry.path}"
 
 
+def _bad_line(line: str, where: str) -> str:
+    """Return the error for a line of another form, which names its bad field."""
+    index, *labels = line.split("\t")[:-1] or [""]
+    if not labels:
+        return error_line(where, expected="'index<TAB>label<TAB>path'", got=quoted(line))
+    with suppress(ValueError):
+        int(plain(index.strip()))
+        bad = next(one for one in labels if not _is_number(one.strip()))
+        return error_line(where, expected="a number as label", got=quoted(bad))
+    return error_line(where, expected="a whole number as index", got=quoted(index))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(plain(text))
+    except ValueError:
+        return False
+    return True
+
+
 def parse(line: str, where: str) -> Entry:
     """Parse a line; raise DataError, which begins with `where`, for a bad line.
 
@@ -48,9 +69,7 @@ def parse(line: str, where: str) -> Entry:
         labels = tuple(float(plain(label)) for label in (first, *more))
         entry = Entry(index=int(plain(index)), labels=labels, path=path)
     except ValueError:
-        raise DataError(
-            error_line(where, expected="'index<TAB>label<TAB>path'", got=quoted(line))
-        ) from None
+        raise DataError(_bad_line(line, where)) from None
     fits = all(abs(label) < _LARGEST_LABEL for label in labels)  # which NaN is not
     if not (0 <= entry.index < 2**64 and fits and path and "\0" not in path):
         raise DataError(

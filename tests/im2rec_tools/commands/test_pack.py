@@ -134,7 +134,7 @@ def test_a_changed_recipe_or_list_is_noticed_and_not_mixed(tmp_path: Path) -> No
     lst = listed(tmp_path, entries_of(root))
     rec = pack(lst, root, tmp_path, short_edge=64)
     before = rec.read_bytes()
-    with pytest.raises(DataError, match=r"other settings \(short_edge 64, now 32\)\. Move it away"):
+    with pytest.raises(DataError, match=r"other settings \(short_edge 64, now 32\)\. Pack into"):
         pack(lst, root, tmp_path, short_edge=32)
     lst.write_text(lst.read_text().replace("1.000000", "2.000000"))
     with pytest.raises(DataError, match="the list changed"):

@@ -52,7 +52,8 @@ def test_a_list_entry_survives_its_line(entry: Entry) -> None:
 )
 def test_a_line_that_is_no_entry_is_refused_with_its_place(tmp_path: Path, line: str) -> None:
     (tmp_path / "x.lst").write_text(f"0\t0.000000\ta.jpg\n{line}\n")
-    with pytest.raises(DataError, match=r"x\.lst:2: expected '?index"):
+    bad = "('?index|a number as label|a whole number as index)"
+    with pytest.raises(DataError, match=rf"x\.lst:2: expected {bad}"):
         list(lists.read(tmp_path / "x.lst"))
 
 

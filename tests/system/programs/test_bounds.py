@@ -168,7 +168,7 @@ def test_a_log_of_many_epochs_and_evaluations_is_refused() -> None:
 @pytest.mark.parametrize("text", ["1_0", "\u0663", "\uff11"])
 def test_numbers_of_lists_and_options_are_in_plain_digits(text: str) -> None:
     for row in (f"{text}\t1\tcat.jpg", f"1\t{text}\tcat.jpg"):
-        with pytest.raises(DataError, match="expected 'index"):
+        with pytest.raises(DataError, match=r"expected a (whole )?number as (index|label)"):
             parse(row, "here")
     with pytest.raises(SpecError, match="--precision: expected a number"):
         option("--precision", text)
