@@ -91,7 +91,7 @@ def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(StoreError, match="cannot be created"):
         Store(tmp_path / "file" / "run")
 
 

@@ -164,7 +164,7 @@ def test_a_run_folder_that_cannot_be_written_is_exit_code_2(tmp_path: Path) -> N
         fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/file/run"
     )
     assert code == 2
-    assert "cannot be written" in line
+    assert "cannot be created" in line
     for name in ("records.jsonl", "environment.json"):
         (tmp_path / name / name).mkdir(parents=True)
         code, line = refusal(
