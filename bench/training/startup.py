@@ -134,7 +134,10 @@ def _follow(role: str) -> None:
 
 
 def _rank_report() -> Callable[[], bool]:
-    """Return a function that sends `registered` once, and returns whether it has a rank."""
+    """Return a function that sends `registered` once there is a rank.
+
+    It returns whether there is one.
+    """
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_char_p
     lock, sent = threading.Lock(), threading.Event()
