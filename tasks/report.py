@@ -312,8 +312,8 @@ def _digest(text: str) -> str:
         "prices": replace(_PRICES, empty="the prices of the report"),
         "over": OptionHelp(
             "RUN",
-            "Run that 'fab report.build --over' drew behind this one",
-            empty="found if it is a published table",
+            "Run that was given to 'fab report.build --over'",
+            empty="needed unless it is a published table",
         ),
     },
     example="--run monday",
@@ -323,7 +323,7 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
     """Verify a run and its report against the raw events.
 
     Recomputes every cell of the report from the events in the logs, or without logs from the
-    recorded window times. Use --digest to detect deliberate changes too. Exits with 2 if a figure
+    recorded window times. Use --digest to detect deliberate changes too. Exits with 2 if a value
     or a file differs.
     """
     from plots.check import verify_report

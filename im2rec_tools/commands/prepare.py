@@ -273,8 +273,8 @@ PREPARE = Command(
     name="prepare",
     help="Turn a labeled tree or a tar into verified shards.",
     details=(
-        "Moves a validation split out of the tree, lists and packs the images into DIR_rec, and "
-        "verifies every shard."
+        "Changes DIR: moves a random validation split to DIR_val ('fab data.split DIR --undo' "
+        "moves it back). Then lists and packs the images into DIR_rec, and verifies every shard."
     ),
     example="data/photos --val-per-class 20 --train-shards 4",
     options=(
