@@ -60,7 +60,7 @@ def scaling_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Ite
     tops = _largest(good)
     sizes = {(network_label(row), row.trial.layout.devices) for row in tops}
     rivals = [row for row in good if (network_label(row), row.trial.layout.devices) in sizes]
-    real = "Fastest point of each network on" if len(rivals) > len(tops) else "On"
+    real = "Highest throughput of each network on" if len(rivals) > len(tops) else "On"
     where = f"{'Scripted results on' if scripted else real} {_most_devices(tops, rows)}"
     yield Item(f"{where}{_ideal(tops)}", tuple(_network_texts(tops, good)))
     yield from _left_out(rows, tops)

@@ -29,10 +29,10 @@ def test_a_run_of_three_points() -> None:
     )
 
 
-def test_one_of_several_kvstores_is_called_the_fastest() -> None:
+def test_one_of_several_kvstores_has_the_highest_throughput() -> None:
     both = [*three(), point(4, 20, kvstore="dist_sync", devices_per_host=4)]
     text = said(both)
-    assert text.startswith("Fastest point of each network on 4 CPU cores (ideal: 4 times the ")
+    assert text.startswith("Highest throughput of each network on 4 CPU cores (ideal: 4 times the ")
     assert "alexnet (local) 30.0 images/s" in text
 
 
