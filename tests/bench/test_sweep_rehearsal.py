@@ -138,6 +138,13 @@ def test_an_unknown_engine_is_told_of_the_option() -> None:
     )
 
 
+def test_a_variable_of_another_form_is_named_with_its_option(tmp_path: Path) -> None:
+    code, line = refusal(
+        fabfile.bench.bench_sweep, sweep_file(tmp_path), [], ["1BAD=3"], run=str(tmp_path)
+    )
+    assert (code, line.startswith("error: -x: expected a variable name, got '1BAD'")) == (2, True)
+
+
 @pytest.mark.parametrize("option", ["rendezvous", "first_window", "progress"])
 def test_a_deadline_that_is_no_number_is_exit_code_2(tmp_path: Path, option: str) -> None:
     code, line = refusal(

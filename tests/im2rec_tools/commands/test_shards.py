@@ -33,11 +33,13 @@ def test_a_single_bad_shard_is_one_line(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"cat": 4})
     lines(PACK.planned({"prefix": str(tmp_path / "x"), "root": str(root)}))
     rec = tmp_path / "x.rec"
+    whole = rec.stat().st_size
     rec.write_bytes(rec.read_bytes()[:-8])
     with pytest.raises(DataError) as caught:
         lines(VERIFY.planned({"path": str(rec)}))
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(str(rec))
+    sizes = f"expected {whole} bytes, as in the manifest, got {whole - 8}; truncated"
+    assert str(caught.value).startswith(f"{rec}: {sizes}. Copy it again")
 
 
 def test_a_joined_index_replaces_no_file(tmp_path: Path) -> None:
