@@ -159,6 +159,7 @@ def _with_earlier(
     wanted: list[PlannedRun], whole: Sweep, where: ClusterSetup, folder: Path
 ) -> list[PlannedRun]:
     """Return these repeats and, of the sweep's other points, those in the report."""
+    from launch.remote.errors import LaunchError
     from launch.sweep import points
     from results.errors import StoreError
     from results.reader import asked_identities
@@ -172,8 +173,11 @@ def _with_earlier(
     if not trials:
         return wanted
     repeats = max(name.repeat for name in earlier) + 1
-    others = points(replace(whole, trials=trials, repeats=repeats), where)
-    found = [*wanted, *(run for run in others if run[1] in earlier)]
+    found = list(wanted)
+    for trial in trials:
+        with suppress(SpecError, LaunchError):  # other hosts have run it
+            others = points(replace(whole, trials=(trial,), repeats=repeats), where)
+            found += [run for run in others if run[1] in earlier]
     places = {trial.name: place for place, trial in enumerate(whole.trials)}
     return sorted(found, key=lambda run: (run[1].repeat, places[run[0].name]))
 
