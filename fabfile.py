@@ -17,7 +17,7 @@ from im2rec_tools.cli import load
 from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
-from tasks import ab, bandwidth, bench, cli, compare, data, hosts, practice, report, results
+from tasks import ab, bandwidth, bench, cli, compare, data, hosts, plan, practice, report, results
 from tasks.cli import command, task
 from tasks.report import RUN, UNSTEADY, timestamped_name
 
@@ -75,7 +75,7 @@ def _group(name: str, title: str, *modules: ModuleType) -> Collection:
     return _titled(title, Collection(name, **dict(found)))
 
 
-_bench = _group("bench", "Benchmarks", bench, ab, bandwidth)
+_bench = _group("bench", "Benchmarks", bench, plan, ab, bandwidth)
 _bench.default = "sweep"
 namespace = Collection(
     _titled(

@@ -13,8 +13,8 @@ from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
-from tasks.bench import ENGINE, engine_name, sweep_for_hosts
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
+from tasks.plan import ENGINE, engine_name, sweep_for_hosts
 from tasks.report import RUN, new_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
