@@ -233,7 +233,7 @@ def _begin(limits: dict[int, int]) -> None:
 
 def _errors(stream: Iterable[str]) -> Iterator[str]:
     """Yield the names of the exceptions that a worker reported."""
-    from bench.event_decoder import decoded  # noqa: PLC0415 - a worker's Python may lack it
+    from bench.engines.event_decoder import decoded  # noqa: PLC0415 - a worker's Python may lack it
 
     for line in stream:
         with suppress(ValueError):

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import msgspec
 
-from bench.event_decoder import decoded
+from bench.engines.event_decoder import decoded
 from bench.events import Event
 from results.record import Rank
 from results.run_folder import EVENTS, HOSTS, RECORDED

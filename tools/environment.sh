@@ -100,6 +100,21 @@ install() {
     fail "$folder: expected the packages of $1, got the error of pip above. Fix its cause, $again"
 }
 
+# Let every program of the environment import MXNet: copy the import hook and the .pth file that loads
+# it. Both appear complete, so running processes do not matter.
+hook=bench/mxnet_import.py
+install_hook() {
+    for site in "$folder"/lib/python3.*/site-packages; do
+        [ -d "$site" ] || continue
+        cmp -s "$hook" "$site/_mxscale_mxnet.py" && [ -s "$site/_mxscale_mxnet.pth" ] && continue
+        new=$site/_mxscale_mxnet.$$
+        { cp "$hook" "$new" && mv -f "$new" "$site/_mxscale_mxnet.py" &&
+            "$folder/bin/python" -m py_compile "$site/_mxscale_mxnet.py" &&
+            echo "import _mxscale_mxnet" >"$new" && mv -f "$new" "$site/_mxscale_mxnet.pth"; } 2>/dev/null ||
+            log "$site: cannot be written, so 'import mxnet' may fail there. Run this command as the owner of the environment"
+    done
+}
+
 if [ -n "${PYTHON:-}" ] && [ "$PYTHON" != python3 ]; then
     folder=.venv-$(basename "$PYTHON")
     found=$(probe "$PYTHON") || fail "PYTHON=$PYTHON: $(probe_error "$found")"
@@ -140,7 +155,7 @@ works() { "$folder/bin/python" -m pip --version >/dev/null 2>&1; }
 
 existing=$(probe "$folder/bin/python") && usable=1 || usable=
 if [ -n "$usable" ] && [ "$existing" = "$found" ]; then
-    is_current && { echo "$folder"; exit 0; }
+    is_current && { install_hook; echo "$folder"; exit 0; }
 elif [ -n "$usable" ] || works; then
     [ -n "$usable" ] || existing=$("$folder/bin/python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>&1)
     fail "$folder: expected an environment of Python $found, got one of Python $existing. To keep it, put its Python first on the PATH; to replace it, run 'rm -r $folder', $again"
@@ -152,7 +167,7 @@ problem=$({ : >>"$folder.lock"; } 2>&1) ||
 exec 9>"$folder.lock"
 flock 9 || fail "$PWD/$folder.lock: cannot be locked. Use a checkout on a file system with locks, $again"
 if works; then
-    is_current && { echo "$folder"; exit 0; }
+    is_current && { install_hook; echo "$folder"; exit 0; }
     user=$(running)
     [ -z "$user" ] ||
         fail "$folder: cannot be updated to the changed lock files: process $user runs from it. Wait for the process or run 'kill $user', $again"
@@ -201,4 +216,5 @@ if [ "$(cat "$folder/docs-stamp" 2>/dev/null)" != "$wanted_docs" ]; then
     install requirements-docs.lock
     printf '%s\n' "$wanted_docs" >"$folder/docs-stamp"
 fi
+install_hook
 echo "$folder"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.event_decoder import decoded
+from bench.engines.event_decoder import decoded
 from bench.events import Event
 from bench.notes import Note, NoteKind
 from im2rec_tools.terminal import one_line

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.event_decoder import decoded
+from bench.engines.event_decoder import decoded
 from bench.events import Event, emit, say
 
 pytestmark = pytest.mark.pythons

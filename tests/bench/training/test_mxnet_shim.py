@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,48 @@ def test_mxnet_is_imported_without_scipy_too() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "3.0\n"
+
+
+def in_environment(code: str, tmp_path: Path, hook: str = "_mxscale_mxnet") -> list[str]:
+    """Run code in another folder, with the hook installed."""
+    site = tmp_path / "site"
+    site.mkdir()
+    shutil.copy(ROOT / "bench" / "mxnet_import.py", site / f"{hook}.py")
+    (site / f"{hook}.pth").write_text(f"import {hook}\n")
+    first = f"import site, sys; site.addsitedir({str(site)!r})\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", first + code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.pythons
+def test_any_program_of_the_environment_imports_mxnet(tmp_path: Path) -> None:
+    code = (
+        "print('numpy' in sys.modules, 'typing' in sys.modules)\n"
+        "import mxnet as mx, numpy\n"
+        "print(mx.nd.ones(3).sum().asscalar(), hasattr(numpy, 'PZERO'), mx.__file__[-17:])\n"
+        "import inspect; print('Apache License' in inspect.getsource(mx))"
+    )
+    assert in_environment(code, tmp_path) == [
+        "False False",
+        "3.0 False mxnet/__init__.py",
+        "True",
+    ]
+
+
+def test_without_mxnet_its_import_fails_as_usual(tmp_path: Path) -> None:
+    code = (
+        "sys.path[:] = [one for one in sys.path if not one.endswith('-packages')]\n"
+        "try: import mxnet\n"
+        "except ModuleNotFoundError as error: print(error)"
+    )
+    assert in_environment(code, tmp_path) == ["No module named 'mxnet'"]
 
 
 @pytest.mark.parametrize(

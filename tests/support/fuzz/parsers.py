@@ -14,8 +14,9 @@ from unittest import mock
 
 from paramiko import RSAKey
 
-from bench import event_decoder, sweep
+from bench import sweep
 from bench.data import partition, shards
+from bench.engines import event_decoder
 from bench.errors import SpecError
 from im2rec_tools.commands.shards import info
 from im2rec_tools.errors import DamagedTarError, DataError

@@ -178,6 +178,8 @@ def test_an_environment_on_the_path_is_the_interpreter_that_it_was_made_with(
     checkout = tmp_path / "checkout"
     (checkout / "tools").mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "environment.sh", checkout / "tools")
+    (checkout / "bench").mkdir()
+    shutil.copy(ROOT / "bench" / "mxnet_import.py", checkout / "bench")
     (checkout / "requirements.lock").write_text("")
     python = shutil.which("python3", path="/usr/bin:/bin") or str(shutil.which("python3"))
     subprocess.run([python, "-m", "venv", checkout / ".venv"], check=True, timeout=120)
@@ -196,3 +198,12 @@ def test_an_environment_on_the_path_is_the_interpreter_that_it_was_made_with(
         )
         assert (done.returncode, done.stdout) == (0, ".venv\n"), done.stderr
         assert canary.exists()
+    (site,) = (checkout / ".venv").glob("lib/python3.*/site-packages")
+    hook = site / "_mxscale_mxnet.py"
+    assert hook.read_bytes() == (ROOT / "bench" / "mxnet_import.py").read_bytes()
+    for damage in (hook.unlink, lambda: hook.write_text("1 / 0"), hook.with_suffix(".pth").unlink):
+        damage()
+        subprocess.run([checkout / "tools" / "environment.sh"], env={"PATH": path}, check=True)
+        code = "import sys; print('_mxscale_mxnet' in sys.modules, 'numpy' in sys.modules)"
+        found = subprocess.check_output([checkout / ".venv/bin/python", "-I", "-c", code])
+        assert found == b"True False\n"
