@@ -91,6 +91,14 @@ class NoteKind(StrEnum):
     LOG_NO_TOTAL = "log-no-total"
     LOG_TIMES_AGREE = "log-times-agree"
     LOG_TIMES_UNKNOWN = "log-times-unknown"
+    # Reasons why a point cannot be published, besides the kinds with a headline.
+    OVERSUBSCRIBED = "oversubscribed"
+    UNINFORMATIVE = "uninformative"
+    FEW_REPEATS = "few-repeats"
+    WIDE_INTERVAL = "wide-interval"
+    NO_INTERVAL = "no-interval"
+    BASELINE_QUALITY = "baseline-quality"
+    VERSIONS_UNKNOWN = "versions-unknown"
     # The message of a record older than notes, or a kind of a later version.
     TEXT = "text"
 
@@ -102,6 +110,11 @@ class NoteKind(StrEnum):
     def headline(self) -> str:
         """The summary's text for points with such a note; empty if they need no mark."""
         return _table("headlines").get(self, "")
+
+    @property
+    def reason(self) -> str:
+        """The short form that groups points by the reason of their quality."""
+        return _table("reasons").get(self) or self.headline or template(self)
 
 
 # Kinds that report interference from other programs or the machine.

@@ -12,9 +12,15 @@ from bench.notes import Note, NoteKind
 from bench.settings.secrets import masked_text
 from bench.statistics.confidence import Numbers
 from bench.trial import Trial
-from results.rates import RateSamples, rate_samples
+from results.rates import (
+    JobWindows,
+    RateSamples,
+    dropped_notes,
+    job_windows,
+    rate_samples,
+    steady_state_notes,
+)
 from results.record import Identity, RateRank, RateRecord, conditions, grouped, notes_of
-from results.windows import JobWindows, dropped_notes, job_windows, steady_state_notes
 
 # A rank slower by this fraction delays the whole job noticeably.
 _LEAST_EXCESS = 0.05

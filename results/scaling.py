@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.notes import Note, NoteKind, merged, texts
 from bench.trial import Trial
+from results.quality import Quality, judge
 from results.rates import ASSUMED_SCATTER, Rate, pool_repeats
 from results.record import Record, differing_values, grouped
 from results.repeat import RepeatSummary, summarize
@@ -51,6 +52,8 @@ class ScalingRow:
     message     why it is not ok
     notes       caveats and facts about the result, of all repeats
     repeats     summaries of the repeats' records
+    quality     whether its figures can be published; None without a result, and for simulations
+    quality_notes  the reasons against a better quality
     """
 
     trial: Trial
@@ -65,6 +68,8 @@ class ScalingRow:
     baseline: Scaling | None = None
     chosen_baseline: Baseline | None = None
     notes: tuple[Note, ...] = ()
+    quality: Quality | None = None
+    quality_notes: tuple[Note, ...] = ()
 
     @property
     def shown_scaling(self) -> Scaling | None:
@@ -179,16 +184,25 @@ def with_chosen_baseline(
     rows: Sequence[ScalingRow], wanted: Baseline, unmeasured: Sequence[Trial] = ()
 ) -> list[ScalingRow]:
     """Return the rows with scaling vs this baseline, or a note if there is none."""
-    chosen = apply_baseline([*rows, *_unmeasured(unmeasured)], wanted)
-    return [
-        replace(
+    points = [*rows, *_unmeasured(unmeasured)]
+    chosen, usual = apply_baseline(points, wanted), choose_baselines(points)
+    found = []
+    for row, one, other in zip(rows, chosen, usual, strict=False):
+        base = one.points.get("baseline")
+        scaled = replace(
             row,
             chosen_baseline=wanted,
-            baseline=scaling_over(row, base) if (base := one.points.get("baseline")) else None,
+            baseline=scaling_over(row, base) if base else None,
             notes=(*row.notes, *one.notes, *_by_total(row, one)) if row.rate else row.notes,
         )
-        for row, one in zip(rows, chosen, strict=False)
-    ]
+        found.append(_judged(scaled, {**other.points, **one.points}))
+    return found
+
+
+def _judged(row: ScalingRow, bases: Mapping[str, ScalingRow]) -> ScalingRow:
+    """Return the row with its quality."""
+    found = judge(row, bases)
+    return replace(row, quality=found.quality, quality_notes=found.notes)
 
 
 def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow]) -> Iterator[Note]:
@@ -254,7 +268,7 @@ def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Not
         *empty,
     ]
     found: dict[str, Any] = {name: scaling_over(point, base) for name, base in bases.items()}
-    return replace(point, notes=tuple(notes), **found)
+    return _judged(replace(point, notes=tuple(notes), **found), bases)
 
 
 def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note]:

@@ -13,13 +13,12 @@ from bench.errors import error_line
 from bench.notes import NoteKind
 from bench.trial import Trial
 from results.errors import StoreError
-from results.rates import ASSUMED_SCATTER
+from results.rates import ASSUMED_SCATTER, job_windows
 from results.record import Identity, Record
 from results.repeat import RepeatSummary
 from results.run import Run
 from results.scaling import ScalingRow
 from results.store import record_lines, record_log
-from results.windows import job_windows
 
 # Characters that XML 1.0 cannot hold, and terminal control characters.
 _UNPRINTABLE = re.compile(

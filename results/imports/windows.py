@@ -11,9 +11,8 @@ from bench.errors import SpecError, error_line
 from bench.notes import Note, NoteKind
 from bench.trial import Trial
 from results.imports.log import Format, Log, Stretch, with_steps
-from results.rates import ROUNDING
+from results.rates import ROUNDING, dropped_notes, job_windows, steady_state_notes
 from results.record import Rank, Record, grouped
-from results.windows import dropped_notes, job_windows, steady_state_notes
 
 _DIGITS, _MOST_DIGITS = re.compile("[0-9]+"), 300
 Workers = dict[str, list[Stretch]]

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from results.rates import ASSUMED_SCATTER, rate, rate_of
+from results.rates import ASSUMED_SCATTER, job_windows, rate, rate_of
 from results.scaling import scaling
 from results.speedup import ratio
-from results.windows import job_windows
 from tests.support.runs.records import PUBLISHED, points, record
 
 pytestmark = pytest.mark.pythons

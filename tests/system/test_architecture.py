@@ -73,7 +73,6 @@ SAME = {
     ("plots", "scaling"): "the scaling of a run: figure and table",
     ("results", "point"): "one point, as exporters and importers see it",
     ("results", "record"): "one repeat, as it is stored and as it is imported",
-    ("results", "windows"): "window times: judged, imported",
 }
 FILES = (3, 14)  # of code in a folder, without __init__.py
 UPSTREAM = {"tools/im2rec.py", "tools/launch.py"}  # files of MXNet
