@@ -11,6 +11,9 @@ _WORK = "Processing"
 
 TREE = Option("root", "ROOT", "Labeled tree: one folder of images per class", parse=tree_root)
 SHARDS = Option("path", "PATH", "A .rec file, or a folder of them", parse=path)
+PREPARED = replace(
+    SHARDS, text="Folder that data.prepare made, a folder of .rec files, or a .rec file"
+)
 OUT = Option("out", "OUT", "Folder to write the files to", parse=path)
 SEED = Option(
     "seed",

@@ -1,12 +1,12 @@
 """Command `prepare`: turns a labeled tree or a tar into verified shards."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.cli import Command, Option, integer, tree_root
+from im2rec_tools.cli import Command, Option, integer, path_or_none, tree_root
 from im2rec_tools.commands.arguments import (
     ENCODING,
     MAX_BAD,
@@ -19,11 +19,23 @@ from im2rec_tools.commands.arguments import (
 )
 from im2rec_tools.commands.pack import pack_lists, recipe_of
 from im2rec_tools.commands.shards import verify_all
+from im2rec_tools.commands.sweep_file import (
+    Shape,
+    next_commands,
+    parse_shape,
+    prepared,
+    small_image_lines,
+    write_sweep,
+)
 from im2rec_tools.commands.trees import (
     Small,
     SplitOptions,
+    choose,
     filter_tree,
     filtered_root,
+    images_of,
+    small_class_notes,
+    small_classes,
     split,
     validation_root,
 )
@@ -33,7 +45,7 @@ from im2rec_tools.files import format_size, lock
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images, gather
 from im2rec_tools.formats.recipe import Recipe, describe
-from im2rec_tools.formats.tree import sizes, walk
+from im2rec_tools.formats.tree import classes, sizes, walk
 from im2rec_tools.packing.packer import PackJob, missing_shards, shard_of
 from im2rec_tools.packing.verify import ShardContents
 from im2rec_tools.progress import Plan, Progress, Update
@@ -41,9 +53,17 @@ from im2rec_tools.progress import Plan, Progress, Update
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareOptions:
-    """Settings of `prepare`: classes, validation images, shards, encoding."""
+    """Settings of `prepare`: classes, validation images, shards, encoding.
+
+    move         move the validation images and the small classes out of the tree
+    out          folder of the shards; None uses `shards_root`
+    image_shape  input of the network that will read the images
+    """
 
     min_images: int = 0
+    move: bool = False
+    out: Path | None = None
+    image_shape: Shape = (3, 224, 224)
     split: SplitOptions = field(default_factory=SplitOptions)
     train_shards: int = 8
     val_shards: int = 1
@@ -60,25 +80,34 @@ def shards_root(root: Path) -> Path:
 def prepare(root: Path, wanted: PrepareOptions) -> Iterator[Update | ShardContents]:
     """Make ROOT_rec/train and ROOT_rec/val from a tree; yield each verified shard.
 
-    A second run resumes the first, and repeats only the verification. Raises DataError, before
-    any change, if there are shards of other images or settings.
+    The tree is only read, unless the settings ask to move images. A second run resumes the first,
+    and repeats only the verification. Raises DataError, before any change, if there are shards of
+    other images or settings.
     """
-    with lock(shards_root(root)):
-        yield from _prepare(root, shards_root(root), wanted)
+    out = _folder(root, wanted)
+    with lock(out):
+        yield from _prepare(root, out, wanted)
+
+
+def _folder(root: Path, wanted: PrepareOptions) -> Path:
+    return wanted.out or shards_root(root)
 
 
 def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update | ShardContents]:
     has_shards = any(out.glob("*/*.rec"))
-    if wanted.min_images:
+    if wanted.move and wanted.min_images:
         yield from _tree_changes(filter_tree(root, least=wanted.min_images), out, has_shards)
-    if wanted.split.images:
+    if wanted.move and wanted.split.images:
         yield from _tree_changes(split(root, wanted.split), out, has_shards)
-    sets = _sets(root, wanted)
-    labels = _labels(root, wanted)
+    selection = select(root, wanted)
+    yield from selection.notes
+    sets = _sets(root, wanted, selection)
+    labels = _labels(root, wanted, selection)
     works = []
     for name, tree, count in sets:
         images = Images()
-        yield from gather(walk(tree), dict(labels), images, grow=False)
+        listed = _listed(tree, selection, validation=name == "val")
+        yield from gather(listed, dict(labels), images, grow=False)
         works.append(
             _write_lists(
                 PackJob(
@@ -91,7 +120,7 @@ def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update |
                 images,
             )
         )
-    lists.write_labels(out / "labels.txt", labels)
+    lists.write_labels(out / lists.LABELS_FILE, labels)
     if len(sets) == 1:
         yield f"no validation shards: {validation_root(root)} does not exist"
     for work in works:
@@ -121,19 +150,87 @@ def _tree_changes(plan: Plan, out: Path, has_shards: bool) -> Iterator[Update]:
     yield from plan.work()
 
 
-def _sets(root: Path, wanted: PrepareOptions) -> list[tuple[str, Path, int]]:
-    sets = [("train", root, wanted.train_shards), ("val", validation_root(root), wanted.val_shards)]
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The split of a tree whose images stay where they are.
+
+    validation  names of the validation images, by class; None if they have a tree of their own
+    left_out    classes that are too small
+    """
+
+    validation: Mapping[str, Container[str]] | None = None
+    left_out: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def _sets(root: Path, wanted: PrepareOptions, selection: Selection) -> list[tuple[str, Path, int]]:
+    """Return name, source and number of shards of each set."""
+    val = validation_root(root) if selection.validation is None else root
+    sets = [("train", root, wanted.train_shards), ("val", val, wanted.val_shards)]
     return [one for one in sets if one[1].is_dir()]
 
 
-def _labels(root: Path, wanted: PrepareOptions) -> dict[str, int]:
+def select(root: Path, wanted: PrepareOptions) -> Selection:
+    """Choose validation images and small classes without moving them.
+
+    Raises DataError if there is a validation tree, unless it is this very split.
+    """
+    if wanted.move:
+        return Selection()
+    least, notes, left_out = wanted.min_images, list[str](), list[str]()
+    if least:
+        counts, left_out = small_classes(root, least)
+        total = sum(counts[name] for name in left_out)
+        notes.append(f"{len(left_out)} classes with {total} images are left out (--min-images)")
+    if not wanted.split.images:
+        return Selection(left_out=frozenset(left_out), notes=tuple(notes))
+    moved = images_of(validation_root(root))
+    images = {name: files for name, files in classes(root).items() if name not in set(left_out)}
+    everything = {
+        name: sorted({*images.get(name, ()), *moved.get(name, ())})
+        for name in sorted({*images, *moved})
+    }
+    chosen = choose(everything, wanted.split)
+    if moved and {name: set(moved.get(name, ())) for name in chosen} != chosen:
+        raise DataError(
+            error_line(
+                validation_root(root),
+                problem="has validation images already",
+                fix=(
+                    "Use them with --val-per-class 0; if an earlier run moved them there, add "
+                    f"--move, or move them back with data.split {root} --undo"
+                ),
+            )
+        )
+    notes += small_class_notes(root, everything, wanted.split)
+    return Selection(
+        validation=None if moved else chosen, left_out=frozenset(left_out), notes=tuple(notes)
+    )
+
+
+def _listed(
+    tree: Path, selection: Selection, *, validation: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the folders of a tree with the names of the images of one set."""
+    chosen = selection.validation
+    for name, files in walk(tree):
+        if name.partition("/")[0] in selection.left_out:
+            continue
+        if chosen is None:
+            yield name, files
+        elif kept := [file for file in files if (file in chosen.get(name, ())) == validation]:
+            yield name, kept
+
+
+def _labels(root: Path, wanted: PrepareOptions, selection: Selection) -> dict[str, int]:
     """Return the label of each class.
 
     Only this program's split may move all images of a class to validation.
     """
-    names = set(sizes(root))
-    val = sizes(validation_root(root)) if validation_root(root).is_dir() else {}
-    strange = sorted(set(val) - names)
+    names = set(sizes(root)) - selection.left_out
+    has_tree = selection.validation is None and validation_root(root).is_dir()
+    val = set(sizes(validation_root(root)) if has_tree else ()) - selection.left_out
+    strange = sorted(val - names)
     if strange and not wanted.split.images:
         place = validation_root(root) / strange[0]
         raise DataError(
@@ -144,7 +241,7 @@ def _labels(root: Path, wanted: PrepareOptions) -> dict[str, int]:
                 fix="Move it away",
             )
         )
-    return {name: label for label, name in enumerate(sorted(names | set(val)))}
+    return {name: label for label, name in enumerate(sorted(names | val))}
 
 
 def _write_lists(work: PackJob, images: Images) -> PackJob:
@@ -186,6 +283,9 @@ def _plan(
     dir: Path,
     *,
     root: str,
+    out: Path | None,
+    move: bool,
+    image_shape: Shape,
     min_images: int,
     val_per_class: int,
     seed: int,
@@ -198,6 +298,9 @@ def _plan(
 ) -> Plan:
     wanted = PrepareOptions(
         min_images=min_images,
+        move=move,
+        out=out,
+        image_shape=image_shape,
         split=SplitOptions(images=val_per_class, seed=seed, small=small),
         train_shards=train_shards,
         val_shards=val_shards,
@@ -230,7 +333,7 @@ def _plan(
     def work() -> Iterator[Update]:
         if first:
             yield from first.work()
-        yield from _totals(tree, prepare(tree, wanted))
+        yield from _report(tree, wanted, prepare(tree, wanted))
 
     return Plan(says=_plan_lines(tree, wanted, first), work=work)
 
@@ -239,42 +342,66 @@ def _plan_lines(tree: Path, wanted: PrepareOptions, first: Plan | None) -> Itera
     least, images = wanted.min_images, wanted.split.images
     if first:
         yield from first.says
-        yield f"would then move {images} images of each class to {validation_root(tree)}"
-        if least:
+        if wanted.move:
+            yield f"would then move {images} images of each class to {validation_root(tree)}"
+        if wanted.move and least:
             yield f"and classes with fewer than {least} images to {filtered_root(tree)}"
-    elif least:
+    elif wanted.move and least:
         yield from filter_tree(tree, least=least).says
-    if tree.is_dir() and images:
+    if wanted.move and tree.is_dir() and images:
         yield from split(tree, wanted.split).says
+    if not wanted.move:
+        if tree.is_dir():
+            yield from select(tree, wanted).notes
+        yield (
+            f"would use {images} images of each class for validation"
+            if images
+            else (f"would use the images of {validation_root(tree)} for validation")
+        )
+        yield f"would leave all images in {tree}"
     yield (
         f"would list and pack {tree} into {wanted.train_shards} shards for training and "
-        f"{wanted.val_shards} for validation in {shards_root(tree)}, and verify them; "
+        f"{wanted.val_shards} for validation in {_folder(tree, wanted)}, and verify them; "
         f"{describe(wanted.recipe)}"
     )
 
 
-def _totals(tree: Path, updates: Iterator[Update | ShardContents]) -> Iterator[Update]:
-    images = shards = total = 0
+def _report(
+    tree: Path, wanted: PrepareOptions, updates: Iterator[Update | ShardContents]
+) -> Iterator[Update]:
+    found: list[ShardContents] = []
+    total = 0
     for update in updates:
         if isinstance(update, ShardContents):
             bytes_ = update.path.stat().st_size
-            images, shards, total = images + update.images, shards + 1, total + bytes_
+            found.append(update)
+            total += bytes_
             yield (
                 f"{update.path}: {update.images} images of {len(update.labels)} classes, "
                 f"{format_size(bytes_)}, verified"
             )
         else:
             yield update
-    size = format_size(total)
-    yield f"{images} images in {shards} shards, {size}, verified: {shards_root(tree)}"
+    out, images = _folder(tree, wanted), sum(one.images for one in found)
+    made = prepared(
+        out,
+        tree.name,
+        found,
+        classes=len(lists.read_labels(out / lists.LABELS_FILE)),
+        wanted=wanted.image_shape,
+    )
+    yield f"{images} images in {len(found)} shards, {format_size(total)}, verified: {out}"
+    yield from small_image_lines(made, wanted.recipe.short_edge)
+    yield write_sweep(made)
+    yield from next_commands(made)
 
 
 PREPARE = Command(
     name="prepare",
     help="Turn a labeled tree or a tar into verified shards.",
     details=(
-        "Changes DIR: moves a random validation split to DIR_val ('fab data.split DIR --undo' "
-        "moves it back). Then lists and packs the images into DIR_rec, and verifies every shard."
+        "Splits the images into training and validation, packs both into DIR_rec and verifies "
+        "every shard. Writes a sweep file there. Leaves DIR unchanged, unless --move is given."
     ),
     example="data/photos --val-per-class 20 --train-shards 4",
     options=(
@@ -292,16 +419,39 @@ PREPARE = Command(
             empty="the tar's name without .tar",
         ),
         Option(
+            "out",
+            "DIR",
+            "Folder of the shards",
+            default="",
+            parse=path_or_none,
+            empty="DIR_rec",
+            group=TRAIN_SHARDS.group,
+        ),
+        Option(
+            "move",
+            "",
+            "Move validation images to DIR_val and small classes to DIR_filtered; 'fab data.split "
+            "DIR --undo' moves the former back",
+            default=False,
+        ),
+        Option(
+            "image-shape",
+            "SHAPE",
+            "Input of the network, for the sweep file; images that are smaller are reported",
+            default="3,224,224",
+            parse=parse_shape,
+        ),
+        Option(
             "val-per-class",
             "N",
-            "Move this many images of each class to DIR_val; 0 uses the images already in DIR_val",
+            "Use this many images of each class for validation; 0 uses those in DIR_val",
             default="50",
             parse=integer(0),
         ),
         replace(SEED, text="Seed of the random choice of validation images"),
         replace(
             MIN_IMAGES,
-            text="Move classes with fewer images to DIR_filtered; 0 keeps all",
+            text="Leave out classes with fewer images; 0 keeps all",
             default="0",
             parse=integer(0),
         ),

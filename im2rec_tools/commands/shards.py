@@ -2,19 +2,19 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from im2rec_tools.cli import Command, Option, integer, path
-from im2rec_tools.commands.arguments import PROCESSES, SET, SHARDS
+from im2rec_tools.commands.arguments import PREPARED, PROCESSES, SET, SHARDS
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import atomic_file, format_size
-from im2rec_tools.formats.lists import even_runs
+from im2rec_tools.formats.lists import LABELS_FILE, even_runs, read_labels
 from im2rec_tools.formats.recipe import describe
 from im2rec_tools.formats.recordio import count_records, headers, offsets_of, read_index
-from im2rec_tools.formats.tree import record_files, shard_sets
+from im2rec_tools.formats.tree import prepared_parts, record_files, shard_sets
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.manifest import Manifest
 from im2rec_tools.packing.pool import Pool
@@ -23,6 +23,7 @@ from im2rec_tools.progress import Plan, Progress, Update
 
 _BESIDE = (".rec", ".idx", ".json", ".bad.tsv")
 _WAIT_SECONDS = 0.2
+_NAMED = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,48 +54,111 @@ def _recipe(made: Manifest | None) -> str:
     return f"{describe(made.recipe)}; {by}"
 
 
+def _parts(path: Path) -> dict[str, list[Path]]:
+    """Return the shards of each part of a prepared folder.
+
+    Other paths are one part without a name.
+    """
+    parts = prepared_parts(path) or {"": path}
+    return {name: record_files(folder) for name, folder in parts.items()}
+
+
+def _class_names(path: Path, labels: Iterable[tuple[float, ...]]) -> dict[float, str]:
+    """Return the class of each label of a prepared folder.
+
+    Empty without a labels file. Raises DataError if a label of the shards has no class.
+    """
+    file = path / LABELS_FILE
+    if not prepared_parts(path) or not file.is_file():
+        return {}
+    names = {float(label): name for name, label in read_labels(file).items()}
+    strange = sorted({label[0] for label in labels if len(label) == 1} - set(names))
+    if strange:
+        raise DataError(
+            error_line(
+                file,
+                expected=f"a class for label {strange[0]:g}, which the shards have",
+                got=f"labels {min(names, default=0):g} to {max(names, default=0):g}",
+                fix="Move the folder away and prepare the images again",
+            )
+        )
+    return names
+
+
 def _plan_info(path: Path) -> Plan:
-    shards = record_files(path)
+    parts = _parts(path)
+    shards = [rec for found in parts.values() for rec in found]
 
     def work() -> Iterator[Update]:
         labels: Counter[tuple[float, ...]] = Counter()
-        sizes: list[int] = []
-        recipes: dict[str, None] = {}
-        for rec in shards:
-            one = info(rec)
-            labels += one.labels
-            sizes += one.sizes
-            recipes[_recipe(one.made)] = None
-            bad = f", {one.made.bad} bad images skipped" if one.made and one.made.bad else ""
-            yield (
-                f"{rec.name}: {len(one.sizes)} images of {len(one.labels)} labels, "
-                f"{format_size(rec.stat().st_size)}{bad}"
-            )
-            yield Progress(step="reading headers", done=len(sizes))
-        yield from (f"recipe: {recipe}" for recipe in recipes)
-        yield from _spread(labels, sizes)
+        count = 0
+        for part, found in parts.items():
+            part_labels, part_count = yield from _info_lines(path, part, found)
+            labels += part_labels
+            count += part_count
+        names = _class_names(path, labels)
+        if names:
+            more = ", ..." if len(names) > _NAMED else ""
+            yield f"{len(names)} classes: {', '.join([*names.values()][:_NAMED])}{more}"
         yield (
-            f"{len(sizes)} images of {len(labels)} labels in {len(shards)} shards, "
-            f"{format_size(sum(rec.stat().st_size for rec in shards))}"
+            f"{count} images of {len(labels)} labels in {len(shards)} shards, {_size_of(shards)}"
         )
 
     return Plan(says=(f"would read the headers of {rec}" for rec in shards), work=work)
 
 
-def _spread(labels: Counter[tuple[float, ...]], sizes: list[int]) -> Iterator[str]:
+def _size_of(shards: Iterable[Path]) -> str:
+    return format_size(sum(rec.stat().st_size for rec in shards))
+
+
+def _info_lines(
+    path: Path, part: str, shards: Sequence[Path]
+) -> Generator[Update, None, tuple[Counter[tuple[float, ...]], int]]:
+    """Yield the lines of one part; return its images per label, and their number."""
+    head = f"{part}: " if part else ""
+    labels: Counter[tuple[float, ...]] = Counter()
+    sizes: list[int] = []
+    recipes: dict[str, None] = {}
+    for rec in shards:
+        one = info(rec)
+        labels += one.labels
+        sizes += one.sizes
+        recipes[_recipe(one.made)] = None
+        bad = f", {one.made.bad} bad images skipped" if one.made and one.made.bad else ""
+        yield (
+            f"{head}{rec.name}: {len(one.sizes)} images of {len(one.labels)} labels, "
+            f"{format_size(rec.stat().st_size)}{bad}"
+        )
+        yield Progress(step="reading headers", done=len(sizes))
+    yield from (f"{head}recipe: {recipe}" for recipe in recipes)
+    names = _class_names(path, labels)
+    yield from (f"{head}{line}" for line in _spread(labels, sizes, names))
+    if part:
+        count = f"{len(sizes)} images of {len(labels)} labels in {len(shards)} shards"
+        yield f"{head}{count}, {_size_of(shards)}"
+    return labels, len(sizes)
+
+
+def _spread(
+    labels: Counter[tuple[float, ...]], sizes: list[int], names: Mapping[float, str]
+) -> Iterator[str]:
     if not sizes:
         return
     yield f"bytes per image: {min(sizes)} to {max(sizes)}, median {median(sizes):.0f}"
     ranked = labels.most_common()
     (most, many), (least, few) = ranked[0], ranked[-1]
-    shown = ["/".join(f"{value:g}" for value in label) for label in (least, most)]
+    shown = [
+        "/".join(f"{value:g}" for value in label)
+        + (f", {names[label[0]]}" if label and label[0] in names else "")
+        for label in (least, most)
+    ]
     yield f"images per label: {few} (label {shown[0]}) to {many} (label {shown[1]})"
 
 
 INFO = Command(
     name="info",
     help="Print counts, labels, sizes and recipe of shards.",
-    options=(SHARDS,),
+    options=(PREPARED,),
     plan=_plan_info,
 )
 
@@ -140,7 +204,8 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Sh
 
 
 def _plan_verify(path: Path, *, processes: int) -> Plan:
-    shards = record_files(path)
+    parts = _parts(path)
+    shards = [rec for found in parts.values() for rec in found]
 
     def work() -> Iterator[Update]:
         found = []
@@ -152,24 +217,37 @@ def _plan_verify(path: Path, *, processes: int) -> Plan:
                 lacks = f", no {' and no '.join(update.missing)}" if update.missing else ""
                 yield f"{update.path}: {update.images} images of {len(update.labels)} labels{lacks}"
         labels = {label for contents in found for label in contents.labels}
+        names = _class_names(path, labels)
+        for part, ours in parts.items():
+            if part:
+                yield _part_line(part, [one for one in found if one.path in ours])
+        if names:
+            yield f"{LABELS_FILE}: {len(names)} classes; every label has one"
         compared = "verified against the manifests"
         if any(one.missing for one in found):
             compared = "all complete; some have no index or manifest to compare"
         yield (
             f"{sum(one.images for one in found)} images of {len(labels)} labels in {len(found)} "
-            f"shards, {format_size(sum(rec.stat().st_size for rec in shards))}: {compared}"
+            f"shards, {_size_of(shards)}: {compared}"
         )
 
     says = (f"would verify {rec}, {format_size(rec.stat().st_size)}" for rec in shards)
     return Plan(says=says, work=work)
 
 
+def _part_line(part: str, found: Sequence[ShardContents]) -> str:
+    labels = {label for one in found for label in one.labels}
+    images = sum(one.images for one in found)
+    size = _size_of(one.path for one in found)
+    return f"{part}: {images} images of {len(labels)} labels in {len(found)} shards, {size}"
+
+
 VERIFY = Command(
     name="verify",
     help="Verify shards: index, counts, images and checksums.",
     details="Reads every record, decodes every image, and compares both with the manifest.",
-    example="data/sample_rec/train",
-    options=(SHARDS, PROCESSES),
+    example="data/sample_rec",
+    options=(PREPARED, PROCESSES),
     plan=_plan_verify,
 )
 

@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,15 @@ from im2rec_tools.cli import Command, Option, integer, path, path_or_none
 from im2rec_tools.commands.arguments import MIN_IMAGES, SEED, SMALL, TREE
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import lock
-from im2rec_tools.formats.tree import classes, is_image, listable_path, sizes, walk
+from im2rec_tools.formats.lists import find_lists, read
+from im2rec_tools.formats.tree import (
+    classes,
+    is_image,
+    listable_path,
+    prepared_parts,
+    sizes,
+    walk,
+)
 from im2rec_tools.progress import Plan, Progress, Update
 
 Small = Literal["stay", "move", "refuse"]
@@ -43,12 +51,13 @@ def split(root: Path, wanted: SplitOptions) -> Plan:
     """
     target = validation_root(root)
     train = classes(root) if root.is_dir() else {}
-    val = _images(target)
+    val = images_of(target)
     names = sorted({*train, *val})
     if not names:
         classes(root)
     moves: list[str] = []
-    small: list[str] = []
+    everything = {name: sorted({*train.get(name, ()), *val.get(name, ())}) for name in names}
+    choice = choose(everything, wanted)
     for name in names:
         moved = set(val.get(name, ()))
         both = moved & set(train.get(name, ()))
@@ -58,8 +67,7 @@ def split(root: Path, wanted: SplitOptions) -> Plan:
                     root / name / min(both), problem=f"is in {target} too", fix="Move one away"
                 )
             )
-        everything = sorted({*train.get(name, ()), *moved})
-        chosen = _validation_choice(name, everything, wanted)
+        chosen = choice[name]
         if moved - chosen:
             raise DataError(
                 error_line(
@@ -72,19 +80,8 @@ def split(root: Path, wanted: SplitOptions) -> Plan:
                     ),
                 )
             )
-        if len(everything) <= wanted.images:
-            small.append(f"{name} ({len(everything)})")
         moves += [listable_path(f"{name}/{file}") for file in sorted(chosen - moved)]
-    notes = _notes(root, small, wanted)
-    if len(small) == len(names) and wanted.small == "stay":
-        raise DataError(
-            error_line(
-                root,
-                expected=f"a class with more than {wanted.images} images",
-                got="none",
-                fix="Move fewer images with --val-per-class N",
-            )
-        )
+    notes = small_class_notes(root, everything, wanted)
     total = sum(map(len, val.values())) + len(moves)
     last = f"{total} validation images of {len(names)} classes in {target}"
     return Plan(
@@ -94,7 +91,7 @@ def split(root: Path, wanted: SplitOptions) -> Plan:
     )
 
 
-def _images(root: Path) -> dict[str, list[str]]:
+def images_of(root: Path) -> dict[str, list[str]]:
     """Return each class's images; empty if there is no tree."""
     return dict(walk(root)) if root.is_dir() else {}
 
@@ -116,9 +113,31 @@ def _validation_choice(name: str, everything: list[str], wanted: SplitOptions) -
     return set(random.Random(f"{wanted.seed} {name}").sample(everything, wanted.images))
 
 
-def _notes(root: Path, small: list[str], wanted: SplitOptions) -> list[str]:
+def choose(images: Mapping[str, Sequence[str]], wanted: SplitOptions) -> dict[str, set[str]]:
+    """Choose validation images of each class from the sorted names of all."""
+    return {name: _validation_choice(name, list(files), wanted) for name, files in images.items()}
+
+
+def small_class_notes(
+    root: Path, images: Mapping[str, Sequence[str]], wanted: SplitOptions
+) -> list[str]:
+    """Return notes on the classes that are too small to split.
+
+    Raises DataError if all are, or if there is one and the settings refuse it.
+    """
+    sizes = {name: len(files) for name, files in images.items()}
+    small = [f"{name} ({size})" for name, size in sizes.items() if size <= wanted.images]
     if not small:
         return []
+    if len(small) == len(sizes) and wanted.small == "stay":
+        raise DataError(
+            error_line(
+                root,
+                expected=f"a class with more than {wanted.images} images",
+                got="none",
+                fix="Use fewer images for validation: --val-per-class N",
+            )
+        )
     named = ", ".join(small[:_NAMED]) + (", ..." if len(small) > _NAMED else "")
     have = f"{len(small)} classes have {wanted.images} images or fewer: {named}"
     if wanted.small == "refuse":
@@ -141,7 +160,7 @@ def unsplit(root: Path) -> Plan:
         raise DataError(
             error_line(source, problem=f"no such folder; {root} has no validation images")
         )
-    for name, files in _images(source).items():
+    for name, files in images_of(source).items():
         for file in files:
             if (root / name / file).exists():
                 raise DataError(
@@ -192,15 +211,52 @@ def _move_all(
 
 
 def _plan_split(root: Path, *, images: int, seed: int, small: Small, undo: bool) -> Plan:
+    parts = prepared_parts(root)
+    if parts:
+        return (
+            _undo_prepared(root)
+            if undo
+            else Plan(says=_prepared_lines(root, parts), work=lambda: _prepared_lines(root, parts))
+        )
     return (
         unsplit(root) if undo else split(root, SplitOptions(images=images, seed=seed, small=small))
     )
 
 
+def _prepared_lines(folder: Path, parts: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the split of a prepared folder, from its lists."""
+    for name in parts:
+        found = find_lists(folder / "lists" / name)
+        entries = [entry.labels for lst in found for entry in read(lst)]
+        count = f"{len(entries)} images of {len(set(entries))} classes"
+        yield f"{name}: {count if found else 'its lists are missing'}"
+    yield f"{folder} is split already, by the lists in {folder / 'lists'}; nothing to move"
+
+
+def _undo_prepared(folder: Path) -> Plan:
+    """Plan to move the validation images of the tree back that was prepared."""
+    root = folder.with_name(folder.name.removesuffix("_rec"))
+    if root == folder or not root.is_dir():
+        raise DataError(
+            error_line(
+                folder,
+                problem="a prepared folder; its images are elsewhere",
+                fix="Give the folder of the images: fab data.split DIR --undo",
+            )
+        )
+    if validation_root(root).is_dir():
+        return unsplit(root)
+    line = f"no images to move back: {root} was not split by moving images"
+    return Plan(says=[line], work=lambda: iter([line]))
+
+
 SPLIT = Command(
     name="split",
     help="Move random images of each class to ROOT_val.",
-    details="The same seed and file names give the same choice.",
+    details=(
+        "The same seed and file names give the same choice. For a folder that data.prepare made, "
+        "prints its split and moves nothing."
+    ),
     options=(
         TREE,
         Option("images", "N", "Images to move per class", default="50", parse=integer(1)),
@@ -217,27 +273,40 @@ def filtered_root(root: Path) -> Path:
     return root.with_name(f"{root.name}_filtered")
 
 
+def _validation_sizes(root: Path) -> dict[str, int]:
+    return sizes(validation_root(root)) if validation_root(root).is_dir() else {}
+
+
+def small_classes(root: Path, least: int) -> tuple[dict[str, int], list[str]]:
+    """Return the number of images per class, and the classes with fewer than `least`.
+
+    Images of the validation tree count too, so the result is the same after a split. Raises
+    DataError if all classes have fewer.
+    """
+    split_off = _validation_sizes(root)
+    counts = {name: count + split_off.get(name, 0) for name, count in sizes(root).items()}
+    small = [name for name, count in counts.items() if count < least]
+    if len(small) == len(counts):
+        raise DataError(
+            error_line(
+                root,
+                expected=f"a class with {least} images or more",
+                got=f"at most {max(counts.values())}",
+                fix="Set a smaller --min-images",
+            )
+        )
+    return counts, small
+
+
 def filter_tree(root: Path, *, least: int) -> Plan:
     """Plan to move classes with fewer than `least` images to `filtered_root(root)`.
 
     Raises DataError, before any move, if no class would stay or a target exists.
     """
-    train, target = sizes(root), filtered_root(root)
-    # Images that `split` moved count too, so a second run gives the same result.
-    split_off = sizes(validation_root(root)) if validation_root(root).is_dir() else {}
-    counts = {name: count + split_off.get(name, 0) for name, count in train.items()}
-    moves = [name for name, count in counts.items() if count < least]
+    target = filtered_root(root)
+    split_off = _validation_sizes(root)
+    counts, moves = small_classes(root, least)
     stay = len(counts) - len(moves)
-    if not stay:
-        largest = max(counts.values())
-        raise DataError(
-            error_line(
-                root,
-                expected=f"a class with {least} images or more",
-                got=f"at most {largest}",
-                fix="Set a smaller --min-images",
-            )
-        )
     for name in moves:
         if (target / name).exists():
             raise DataError(error_line(target / name, problem="already exists", fix="Move it away"))

@@ -17,6 +17,8 @@ from im2rec_tools.progress import Progress
 
 _SHUFFLE_SEED = 100  # upstream's
 BACKGROUND = "background"
+# The class of each label of a prepared folder.
+LABELS_FILE = "labels.txt"
 _BLANK = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
 _LARGEST_LABEL = 3.4e38  # of a 32-bit float

@@ -11,6 +11,7 @@ from im2rec_tools.errors import DataError, error_line
 _NUMBERED = re.compile(r"(?P<set>.+)-[0-9]{4,}-of-[0-9]{4,}(\.tfrecords?)?")
 # No control characters, no bytes outside UTF-8.
 _LISTABLE = re.compile("[^\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]*")
+_PARTS = ("train", "val")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
@@ -20,10 +21,30 @@ def numbers_last(path: Path) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in parts if part]
 
 
+def prepared_parts(path: Path) -> dict[str, Path]:
+    """Return the folders `train` and `val` of a prepared folder, those with shards.
+
+    Empty for other paths, such as a folder that has shards itself.
+    """
+    if not path.is_dir() or any(path.glob("*.rec")):
+        return {}
+    return {name: path / name for name in _PARTS if any((path / name).glob("*.rec"))}
+
+
 def record_files(path: Path) -> list[Path]:
     """Return the .rec file, or those of a folder; raise DataError for none."""
     if path.is_dir():
         found = sorted(path.glob("*.rec"), key=numbers_last)
+        parts = prepared_parts(path)
+        if not found and parts:
+            raise DataError(
+                error_line(
+                    path,
+                    expected=".rec files",
+                    got=f"a prepared folder ({', '.join(parts)})",
+                    fix=f"Give one part of it, such as {next(iter(parts.values()))}",
+                )
+            )
         if not found:
             raise DataError(
                 error_line(

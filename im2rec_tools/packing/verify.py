@@ -27,7 +27,7 @@ class VerifyTask:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardContents:
-    """Contents of a shard: images per label.
+    """Contents of a shard: images per label, and per (height, width).
 
     missing: index or manifest that does not exist, so was not compared.
     """
@@ -35,6 +35,7 @@ class ShardContents:
     path: Path
     images: int
     labels: dict[tuple[float, ...], int]
+    sizes: dict[tuple[int, int], int]
     missing: tuple[str, ...] = ()
 
 
@@ -50,6 +51,7 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardConten
     beside = rec.with_suffix(".idx")
     index = read_index(beside) if beside.is_file() else None
     labels: Counter[tuple[float, ...]] = Counter()
+    sizes: Counter[tuple[int, int]] = Counter()
     crc, number = 0, -1
     for number, (offset, payload) in enumerate(records(rec)):
         at(number)
@@ -72,7 +74,7 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardConten
                 )
             )
         try:
-            check(record.image)
+            sizes[check(record.image)] += 1
         except DataError as error:
             place = f"{where} (key {record.index})"
             raise DataError(error_line(place, problem=str(error), fix="Pack it again")) from error
@@ -92,7 +94,9 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardConten
         raise DataError(
             error_line(rec, problem="differs from the packed file (checksum)", fix="Pack it again")
         )
-    return ShardContents(path=rec, images=number + 1, labels=dict(labels), missing=missing)
+    return ShardContents(
+        path=rec, images=number + 1, labels=dict(labels), sizes=dict(sizes), missing=missing
+    )
 
 
 def check_counts(rec: Path, records: int, made: manifest.Manifest | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from bisect import bisect
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import cv2
 import pytest
 
 from im2rec_tools.commands.sample import sample
-from im2rec_tools.commands.trees import SplitOptions
+from im2rec_tools.commands.trees import SplitOptions, choose
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import recordio
 from im2rec_tools.formats.images import check
@@ -104,8 +105,10 @@ def test_lists_of_other_settings_are_not_packed_beside_the_new_ones(tmp_path: Pa
         with pytest.raises(DataError, match=r"(with|of) other settings"):
             made(root, other)
     tree(root / "..", {"t/eel": 4})
-    with pytest.raises(DataError, match=r"of other settings or images"):
+    with pytest.raises(DataError, match=r"packed with other settings, or the images of"):
         made(root, wanted(train_shards=3))
+    with pytest.raises(DataError, match=r"of other settings or images"):
+        made(root, replace(wanted(train_shards=3), move=True))
     assert (tmp_path / "t_rec" / "labels.txt").read_text() == "0\tcat\n1\tdog\n"
     for path in (root / "eel").iterdir():
         path.unlink()
@@ -128,15 +131,61 @@ def test_a_validation_tree_of_its_own_is_packed_with_the_labels_of_training(
         made(root, wanted(val=0))
 
 
-def test_a_class_that_went_to_validation_whole_keeps_its_label(tmp_path: Path) -> None:
+@pytest.mark.parametrize("move", [False, True])
+def test_a_class_that_went_to_validation_whole_keeps_its_label(tmp_path: Path, move: bool) -> None:
     root = tree(tmp_path / "t", {"ant": 2, "cat": 6})
-    asked = replace(wanted(), split=SplitOptions(images=2, small="move"))
+    asked = replace(wanted(), split=SplitOptions(images=2, small="move"), move=move)
     assert [one.labels for one in made(root, asked)] == [
         {(1.0,): 2},
         {(1.0,): 2},
         {(0.0,): 2, (1.0,): 2},
     ]
     assert len(made(root, asked)) == 3
+
+
+def test_the_originals_stay_unless_they_are_to_move(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"ant": 3, "cat": 9, "dog": 7})
+    tree(tmp_path / "far", {"elk": 6})
+    (root / "elk").symlink_to(tmp_path / "far" / "elk")
+    shutil.copytree(tmp_path / "t", tmp_path / "u", symlinks=True)
+    before = snapshot(root), snapshot(tmp_path / "far")
+    asked = replace(wanted(), min_images=4)
+    stayed = made(root, asked)
+    assert (snapshot(root), snapshot(tmp_path / "far")) == before
+    assert not (tmp_path / "t_val").exists()
+    assert not (tmp_path / "t_filtered").exists()
+    moved = made(tmp_path / "u", replace(asked, move=True))
+    assert sizes(tmp_path / "u_val") == {"cat": 2, "dog": 2, "elk": 2}
+    assert sizes(tmp_path / "u_filtered") == {"ant": 3}
+    assert [one.path.read_bytes() for one in stayed] == [one.path.read_bytes() for one in moved]
+    for lst in (tmp_path / "t_rec" / "lists").iterdir():
+        assert lst.read_text() == (tmp_path / "u_rec" / "lists" / lst.name).read_text()
+
+
+def test_a_split_that_was_moved_stays_valid_without_move(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 9, "dog": 2})
+    moved = made(root, replace(wanted(), move=True))
+    before = snapshot(tmp_path)
+    assert made(root) == moved
+    assert snapshot(tmp_path).keys() == before.keys()
+
+
+def test_an_interrupted_move_is_not_taken_for_a_validation_set(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 9})
+    asked = replace(wanted(), move=True)
+    (tmp_path / "t_val" / "cat").mkdir(parents=True)
+    chosen = min(choose(classes(root), asked.split)["cat"])
+    (root / "cat" / chosen).rename(tmp_path / "t_val" / "cat" / chosen)
+    with pytest.raises(DataError, match=r"has validation images already\. .*--move.*--undo"):
+        made(root)
+    assert [one.images for one in made(root, asked)] == [3, 4, 2]
+
+
+def test_shards_are_written_to_another_folder_beside_no_original(tmp_path: Path) -> None:
+    root = tree(tmp_path / "disk" / "t", {"cat": 6})
+    made(root, replace(wanted(), out=tmp_path / "mine"))
+    assert [one.name for one in (tmp_path / "disk").iterdir()] == ["t"]
+    assert (tmp_path / "mine" / "val" / "val.rec").exists()
 
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """Verification of shards: every damaged one is named, whatever its damage."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from im2rec_tools.commands.pack import PACK
+from im2rec_tools.commands.shards import INFO, VERIFY
 from im2rec_tools.commands.shards import JOIN_INDEX as JOIN
-from im2rec_tools.commands.shards import VERIFY
+from im2rec_tools.commands.trees import SPLIT
 from im2rec_tools.errors import DataError
-from tests.support.data.trees import lines, tree
+from tests.support.data.trees import lines, made, snapshot, tree, wanted
 
 
 def test_every_bad_shard_is_reported_not_only_the_first(tmp_path: Path) -> None:
@@ -40,6 +42,45 @@ def test_a_single_bad_shard_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
     sizes = f"expected {whole} bytes, as in the manifest, got {whole - 8}; truncated"
     assert str(caught.value).startswith(f"{rec}: {sizes}. Copy it again")
+
+
+def test_the_prepared_folder_stands_for_both_its_parts(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 5, "dog": 4})
+    made(root)
+    folder = tmp_path / "t_rec"
+    before = snapshot(tmp_path)
+    verified = lines(VERIFY.planned({"path": str(folder)}))
+    starts = ["train: 5 images of 2 labels in 2 shards", "val: 4 images of 2 labels in 1 shards"]
+    found = [line for line in verified if line.startswith(tuple(starts))]
+    assert [line.split(", ")[0] for line in found] == starts
+    assert verified[-1].startswith("9 images of 2 labels in 3 shards")
+    shown = lines(INFO.planned({"path": str(folder)}))
+    assert "train: images per label: 2 (label 1, dog) to 3 (label 0, cat)" in shown
+    assert "2 classes: cat, dog" in shown
+    assert lines(SPLIT.planned({"root": str(folder)}))[:2] == [
+        "train: 5 images of 2 classes",
+        "val: 4 images of 2 classes",
+    ]
+    (line,) = lines(SPLIT.planned({"root": str(folder), "undo": True}))
+    assert line.startswith("no images to move back")
+    assert snapshot(tmp_path) == before
+    (folder / "labels.txt").write_text("0\tcat\n")
+    for command in (VERIFY, INFO):
+        with pytest.raises(DataError, match=r"labels\.txt: expected a class for label 1"):
+            lines(command.planned({"path": str(folder)}))
+    with pytest.raises(DataError, match=r"a prepared folder \(train, val\)\. Give one part"):
+        JOIN.planned({"path": str(folder), "index": str(tmp_path / "all.idx")})
+
+
+def test_undo_of_a_prepared_folder_moves_back_what_prepare_moved(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 5})
+    before = snapshot(root)
+    made(root, replace(wanted(), move=True))
+    lines(SPLIT.planned({"root": str(tmp_path / "t_rec"), "undo": True}))
+    assert snapshot(root) == before
+    made(root)  # the same lists, so the shards stay valid
+    with pytest.raises(DataError, match="a prepared folder; its images are elsewhere"):
+        SPLIT.planned({"root": str((tmp_path / "t_rec").rename(tmp_path / "x")), "undo": True})
 
 
 def test_a_joined_index_replaces_no_file(tmp_path: Path) -> None:
