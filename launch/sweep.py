@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.data.partition import data_hash, lines
 from bench.environment import describe
@@ -23,14 +23,15 @@ from launch.job.interference import span_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
 from launch.job.plan import command_line, emulated, plan
+from launch.job.progress import failure_of
 from launch.job.run import run_job
 from launch.job.validity import accuracy, judge
 from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError, error_line
 from launch.transport.line import Starter, start_local
 from results.host_facts import HOST_FACTS, Place, omitted
-from results.progress import JobProgress, Suspects, SweepUpdate, sweep_seconds_left
-from results.record import Identity, Record, RepeatStart
+from results.progress import JobProgress, SweepUpdate, sweep_seconds_left
+from results.record import TRANSIENT_CAUSES, Cause, Identity, Record, RepeatStart
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, SWEEP, job_logs
 from results.store import Store, set_environment
 from results.worker_log import rank_of
@@ -90,6 +91,7 @@ class ClusterSetup:
     facts       facts of each host from its check
     data        manifest of each trial's data on the hosts, by its key; None: data is local
     log_budget  bytes of log kept per process
+    retries     further tries of a repeat after a failure from outside the trial
     """
 
     hosts: tuple[Host, ...]
@@ -100,6 +102,7 @@ class ClusterSetup:
     facts: dict[str, Any] = field(default_factory=dict)
     data: dict[str, str] | None = None
     log_budget: int = BUDGET_BYTES
+    retries: int = 0
 
 
 def points(what: Sweep, where: ClusterSetup) -> list[PlannedRun]:
@@ -139,7 +142,7 @@ def sweep(
     The store then describes this sweep.
 
     `order` is the execution order, or the repeats that run; reports keep the order of `wanted`.
-    Yields the start, the events, one progress per second, the suspects of a failure and the record
+    Yields the start, the events, one progress per second and the record
     of each repeat; a record is stored first.
     """
     asked = [
@@ -169,16 +172,30 @@ def sweep(
         finished = [(name.key, done[name]) for _, name in wanted if name in done]
         keys = [name.key for _, name in left]
         for index, (trial, name) in enumerate(left):
-            yield RepeatStart(
+            start = RepeatStart(
                 trial=trial,
                 identity=name,
                 number=before + index + 1,
                 total=len(wanted),
                 seconds_left=sweep_seconds_left(keys[index:], finished),
             )
-            record = yield from _point(trial, name, where, store, agents)
+            record = yield from _tries(start, where, store, agents)
             if record.status == "ok":
                 finished.append((name.key, record.elapsed_seconds))
+
+
+def _tries(
+    start: RepeatStart, where: ClusterSetup, store: Store, agents: Agents
+) -> Generator[SweepUpdate, None, Record]:
+    """Run a repeat, with retries of transient failures; return its last record."""
+    scripted = any(one.first_try for one in start.trial.faults)
+    earlier = store.tries()[start.identity] if scripted else 0
+    for attempt in range(1, where.retries + 2):
+        yield replace(start, attempt=attempt)
+        record = yield from _point(start, earlier + attempt, where, store, agents)
+        if record.failure is None or record.failure.cause not in TRANSIENT_CAUSES:
+            break
+    return record
 
 
 def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
@@ -227,11 +244,17 @@ def check_devices(trial: Trial, where: ClusterSetup) -> None:
 
 
 def _point(
-    trial: Trial, name: Identity, where: ClusterSetup, store: Store, agents: Agents
-) -> Generator[Event | JobProgress | Suspects | Record, None, Record]:
+    start: RepeatStart, attempt: int, where: ClusterSetup, store: Store, agents: Agents
+) -> Generator[Event | JobProgress | Record, None, Record]:
+    """Run try number `attempt` of a repeat, and store its record."""
+    trial, name = start.trial, start.identity
     logs = job_logs(store.folder, trial.key, name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    monitor, verdict = yield from _job((trial, name), where, agents, logs, started)
+    # The simulated engine's times vary with the repeat, some of its faults with the try.
+    scripted = {"MXSCALE_REPEAT": str(name.repeat)}
+    scripted |= {"MXSCALE_TRY": str(attempt)} if attempt > 1 and trial.engine == "fake" else {}
+    job = _job(trial, scripted, where, agents, JobLogs(logs, started))
+    monitor, verdict = yield from job
     if verdict.status == "ok":
         verdict = judge(trial, monitor.workers, monitor.idle, monitor.machines)
     record = Record(
@@ -251,38 +274,42 @@ def _point(
         accuracy=accuracy(monitor.workers),
         commands={process.id: command_line(process) for process in monitor.processes},
         machines={host: span_values(span) for host, span in monitor.machines.items()},
+        failure=failure_of(monitor, verdict),
     )
     store.append(record)
     compress(logs)
-    if verdict.suspects:
-        yield Suspects(processes=verdict.suspects)
     yield record
     if verdict.stopped:
         raise StoppedError("ended by 'fab hosts.stop'; finished points are kept")
     return record
 
 
+class JobLogs(NamedTuple):
+    """Folder of a job's logs, and the start time of the record that they belong to."""
+
+    folder: Path
+    started: str
+
+
 def _job(
-    point: PlannedRun, where: ClusterSetup, agents: Agents, logs: Path, started: str
+    trial: Trial, variables: dict[str, str], where: ClusterSetup, agents: Agents, logs: JobLogs
 ) -> Generator[Event | JobProgress, None, tuple[JobMonitor, Verdict]]:
     """Run a trial's job to its end; retry on another port if the chosen one was taken."""
-    trial, name = point
     windows = trial.total_windows
     root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
-        # The simulated engine's times vary with the repeat.
-        repeat = {"MXSCALE_REPEAT": str(name.repeat)}
         planned = plan(trial, where.hosts, port, where.scheduler)
-        processes = [replace(process, env=process.env | repeat) for process in planned]
+        processes = [replace(process, env=process.env | variables) for process in planned]
         monitor = JobMonitor(processes, where.deadlines, time.monotonic(), windows)
         if why_not:
-            return monitor, Verdict(status="lost", message=why_not)
-        verdict = yield from run_job(monitor, agents, logs, where.log_budget, started)
+            return monitor, Verdict(status="lost", message=why_not, cause=Cause.LOST)
+        verdict = yield from run_job(monitor, agents, logs.folder, where.log_budget, logs.started)
         if not (monitor.scheduler_failed() and _port(agents, root, port)[1]):
             return monitor, verdict
     taken = f"another program took port {port} on {root.address} before the scheduler did"
-    return monitor, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
+    message = f"{taken}: {verdict.message}"
+    return monitor, Verdict(status=verdict.status, message=message, cause=Cause.FOREIGN)
 
 
 def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:

@@ -1,33 +1,30 @@
-"""Failed repeats of a sweep: cause and next command of each."""
+"""Failed and replaced tries of a sweep's repeats: cause, process, next command."""
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from textwrap import shorten
 
-from plots.format import status_text
-from results.record import Record
+from plots.format import list_names, status_text
+from plots.items import Item
+from results.record import Failure, Record
+from results.repeat import RepeatSummary
 
-_MOST = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class FailedRepeat:
-    """The record of a failed repeat and the processes that caused the failure."""
-
-    record: Record
-    suspects: tuple[str, ...] = ()
+_MOST, _MOST_PROCESSES, _CAUSE_WIDTH = 10, 3, 160
 
 
-def failure_lines(failed: Sequence[FailedRepeat], run: str, repeats: int) -> Iterator[str]:
+def failure_lines(
+    failed: Sequence[Record], run: str, repeats: int, again: str = ""
+) -> Iterator[str]:
     """Yield the lines on failed repeats that end a sweep.
 
     run      --run of the sweep's folder
     repeats  repeats of each point
+    again    the command that measures the failed repeats once more, if known
     """
     for one in failed[:_MOST]:
-        identity = one.record.identity
+        identity = one.identity
         name = f"{identity.name}, repeat {identity.repeat + 1}" if repeats > 1 else identity.name
-        yield f"{name}: {status_text(one.record.status)}: {one.record.message}"
+        yield f"{name}: {status_text(one.status)}: {one.message}"
         yield f"  {_next_step(one, run, repeats)}"
     if failed:
         more = (
@@ -36,17 +33,52 @@ def failure_lines(failed: Sequence[FailedRepeat], run: str, repeats: int) -> Ite
             else ""
         )
         yield f"{more}Finished repeats are kept: the same command runs only the rest"
+        if again:
+            yield f"Measure the failed repeats once more: {again}"
 
 
-def _next_step(failed: FailedRepeat, run: str, repeats: int) -> str:
-    identity = failed.record.identity
+def failure_place(failure: Failure | None) -> str:
+    """Return 'worker-1 (PID 4242) in window 12 of 40'; '' if no process is known."""
+    found = []
+    for one in failure.processes if failure else ():
+        pid = "" if one.pid is None else f" (PID {one.pid})"
+        total = f" of {one.windows}" if one.windows else ""
+        window = "" if one.window is None else f" in window {one.window}{total}"
+        found.append(f"{one.process}{pid}{window}")
+    return list_names(found, _MOST_PROCESSES, ", ")
+
+
+def _next_step(failed: Record, run: str, repeats: int) -> str:
+    identity, failure = failed.identity, failed.failure
+    suspects = [one.process for one in failure.processes] if failure else []
     words = ["--run", run, "--point", identity.name]
     words += ["--repeat", str(identity.repeat + 1)] if repeats > 1 else []
-    words += ["--process", *failed.suspects] if len(failed.suspects) == 1 else []
-    logs = "its log" if len(failed.suspects) == 1 else "the logs"
-    read = f"Read {logs}: fab hosts.logs {shlex.join(words)}"
-    if failed.record.status == "timeout":
+    words += ["--process", *suspects] if len(suspects) == 1 else []
+    logs = "its log" if len(suspects) == 1 else "the logs"
+    place = failure_place(failure)
+    read = f"{place}{'. ' * bool(place)}Read {logs}: fab hosts.logs {shlex.join(words)}"
+    if failed.status == "timeout":
         longer = "raise --rendezvous SECONDS if hosts start slowly"
         ports = "open all ports between the hosts ('fab hosts.check' tests them); "
-        return f"{read}; {ports * (failed.record.trial.hosts > 1)}{longer}"
+        return f"{read}; {ports * (failed.trial.hosts > 1)}{longer}"
     return read
+
+
+def earlier_items(earlier: Sequence[RepeatSummary]) -> list[Item]:
+    """Return the list of tries that were measured again since, each with its cause."""
+    if not earlier:
+        return []
+    texts = [_try_text(one) for one in earlier[-_MOST:]]
+    if len(earlier) > _MOST:
+        texts.insert(0, f"{len(earlier) - _MOST} older ones in records.jsonl")
+    return [Item("Earlier tries, which do not count", tuple(texts))]
+
+
+def _try_text(one: RepeatSummary) -> str:
+    name = f"{one.identity.name}, repeat {one.identity.repeat + 1}, {one.started}"
+    if one.samples is None:
+        cause = shorten(one.message or "no cause recorded", _CAUSE_WIDTH, placeholder=" ...")
+        place = failure_place(one.failure)
+        return f"{name}: {status_text(one.status)}: {'; '.join(filter(None, (cause, place)))}"
+    heads = dict.fromkeys(note.kind.headline for note in one.notes if note.kind.headline)
+    return f"{name}: {', '.join(heads) or 'no caveats'}"

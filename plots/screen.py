@@ -12,13 +12,12 @@ from bench.trial import Trial
 from im2rec_tools.console import Screen, line
 from im2rec_tools.progress import job_seconds_left, time_left
 from im2rec_tools.terminal import echo
-from plots.failed_repeats import FailedRepeat
 from plots.format import significant, status_text
 from plots.tables.scaling import rate_unit
 from plots.workers import rendezvous_text, worker_table
-from results.progress import JobProgress, Suspects, SweepUpdate
+from results.progress import JobProgress, SweepUpdate
 from results.rates import rate_of
-from results.record import Record, RepeatStart
+from results.record import Identity, Record, RepeatStart
 
 _REFRESH_SECONDS = 0.25
 # The title, the header, the line on other workers, the sweep's bar, and the cursor's own line.
@@ -98,7 +97,8 @@ class SweepScreen:
         workers = f"{trial.workers} worker{'s' * (trial.workers > 1)}"
         hosts = f"{trial.hosts} host{'s' * (trial.hosts > 1)}"
         estimate = self._estimate()
-        place = f"{started.number} of {started.total}{', ' * bool(estimate)}{estimate}"
+        attempt = f", try {started.attempt}" * (started.attempt > 1)
+        place = f"{started.number} of {started.total}{attempt}{', ' * bool(estimate)}{estimate}"
         self._print_state(f"started, {workers} on {hosts} ({place})")
 
     def _move(self, done: int, name: str) -> None:
@@ -198,17 +198,15 @@ def job_time_left(
     return f"{'up to' if early else 'about'} {time_left(left)} left"
 
 
-def show_sweep(updates: Iterable[SweepUpdate]) -> list[FailedRepeat]:
-    """Run a sweep by taking its updates, and show each; return the failed repeats."""
-    failed: list[FailedRepeat] = []
-    suspects: tuple[str, ...] = ()
+def show_sweep(updates: Iterable[SweepUpdate]) -> list[Record]:
+    """Run a sweep by taking its updates, and show each; return the failed repeats.
+
+    The last try of a repeat decides.
+    """
+    newest: dict[Identity, Record] = {}
     with SweepScreen() as screen:
         for update in updates:
             screen.show(update)
-            if isinstance(update, RepeatStart):
-                suspects = ()
-            elif isinstance(update, Suspects):
-                suspects = update.processes
-            elif isinstance(update, Record) and update.status != "ok":
-                failed.append(FailedRepeat(record=update, suspects=suspects))
-    return failed
+            if isinstance(update, Record):
+                newest[update.identity] = update
+    return [one for one in newest.values() if one.status != "ok"]

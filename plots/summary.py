@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.kvstores import is_distributed
 from bench.notes import UNSTEADY, NoteKind, sentence
+from plots.failed_repeats import earlier_items
 from plots.figures.model import TRAINING, drawable, lines, network_label
 from plots.format import (
     STATUS_WORDS,
@@ -385,6 +386,7 @@ def summary_items(run: Run) -> list[Item]:
         *map(Item, _other_modes(run.rows)),
         *([Item(_trained(run, trained))] if trained else []),
         *caveats(run),
+        *earlier_items(run.earlier),
     ]
 
 

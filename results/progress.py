@@ -49,17 +49,7 @@ class JobProgress:
     idle: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suspects:
-    """The processes that caused a job's failure, such as 'worker-2'.
-
-    Precedes its record.
-    """
-
-    processes: tuple[str, ...]
-
-
-SweepUpdate = RepeatStart | Event | JobProgress | Suspects | Record
+SweepUpdate = RepeatStart | Event | JobProgress | Record
 
 
 def sweep_seconds_left(left: Sequence[str], finished: Iterable[tuple[str, float]]) -> float | None:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
@@ -77,6 +78,7 @@ class RepeatStart:
     """A repeat that is about to run: number `number` of `total` in this sweep.
 
     seconds_left   estimate for this repeat and all that follow; None before one has finished
+    attempt        number of its try in this sweep, by --retries
     """
 
     trial: Trial
@@ -84,6 +86,64 @@ class RepeatStart:
     number: int
     total: int
     seconds_left: float | None = None
+    attempt: int = 1
+
+
+class Cause(StrEnum):
+    """Kind of event that ended a job without a result.
+
+    killed        a signal of a person, batch system or daemon ended a process
+    crashed       a process ended itself by a signal, such as SIGSEGV
+    memory        the kernel killed a process for lack of memory
+    exited        a process failed or exited too early
+    not-started   a process could not be started
+    lost          an agent or its host no longer answers
+    stalled       a job made no progress
+    rendezvous    the processes did not all connect
+    foreign       another program took a place in the job, or its port
+    invalid       the job finished, but measured something else
+    """
+
+    KILLED = "killed"
+    CRASHED = "crashed"
+    MEMORY = "memory"
+    EXITED = "exited"
+    NOT_STARTED = "not-started"
+    LOST = "lost"
+    STALLED = "stalled"
+    RENDEZVOUS = "rendezvous"
+    FOREIGN = "foreign"
+    INVALID = "invalid"
+
+
+# Causes outside the trial: the same repeat can succeed at once.
+TRANSIENT_CAUSES = frozenset(
+    {Cause.KILLED, Cause.LOST, Cause.STALLED, Cause.RENDEZVOUS, Cause.FOREIGN}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedProcess:
+    """A process that caused a failure.
+
+    pid      its process id on `host`, or None if it did not start
+    window   the window in which it failed, counted from 1; None before its first or for servers
+    windows  windows of its job, warm-up included; 0 if epochs decide
+    """
+
+    process: str
+    host: str
+    pid: int | None = None
+    window: int | None = None
+    windows: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """The cause of a failed repeat; `cause` is a Cause, or one of a newer version."""
+
+    cause: str
+    processes: tuple[FailedProcess, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +157,7 @@ class RateRecord:
     source     origin of imported figures; "" for records measured by mxscale
     schema     schema number of the line it was read from
     notes      caveats and remarks on its throughput
+    failure    cause of a status that is not ok; None in records of earlier versions
     """
 
     identity: Identity  # first, so that torn lines have it
@@ -113,6 +174,7 @@ class RateRecord:
     source: str = ""
     schema: int = SCHEMA
     notes: tuple[Note, ...] = ()
+    failure: Failure | None = None
 
 
 def notes_of(record: RateRecord) -> tuple[Note, ...]:

@@ -20,7 +20,7 @@ from results.rates import (
     rate_samples,
     steady_state_notes,
 )
-from results.record import Identity, RateRank, RateRecord, conditions, grouped, notes_of
+from results.record import Failure, Identity, RateRank, RateRecord, conditions, grouped, notes_of
 
 # A rank slower by this fraction delays the whole job noticeably.
 _LEAST_EXCESS = 0.05
@@ -127,6 +127,7 @@ class RepeatSummary:
     dropped: int = 0
     samples: RateSamples | None = None
     notes: tuple[Note, ...] = ()
+    failure: Failure | None = None
     conditions: dict[str, str] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -154,7 +155,7 @@ class RepeatSummary:
 # Fields copied from the record.
 _COPIED = (
     *("trial", "identity", "status", "emulated", "started", "elapsed_seconds", "accuracy"),
-    *("source", "machines"),
+    *("source", "machines", "failure"),
 )
 
 

@@ -3,14 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from bench.errors import error_line, quoted
+from bench.notes import NoteKind
 from bench.settings.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
 from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
+from results.quality import Quality, quality_of
 from results.reader import asked_identities, asked_trials, read_summaries
 from results.record import Identity, Record, grouped
 from results.repeat import RepeatSummary
@@ -31,6 +34,7 @@ class Run:
     troubles    unreadable parts, which are skipped
     place       its `location` when its report was built; None: the current one
     unmeasured  the trials of points without a repeat, as far as asked.json has them
+    earlier     tries of its repeats that were measured again since, oldest first
     """
 
     folder: Path
@@ -39,6 +43,7 @@ class Run:
     missing: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
     unmeasured: tuple[Trial, ...] = ()
+    earlier: tuple[RepeatSummary, ...] = ()
     place: str | None = None
 
     @property
@@ -93,11 +98,12 @@ def load(folder: Path) -> Run:
 def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> Run:
     """Return the run of these records, oldest first; see `load`."""
     found: dict[Identity, RepeatSummary] = {}
-    unread = []
+    unread, replaced = [], []
     for one in said:
         if isinstance(one, UnreadableLine):
             unread.append(one)
         else:
+            replaced += [found[one.identity]] if one.identity in found else []
             found[one.identity] = one
     asked: list[Identity] = []
     environment: dict[str, Any] = {}
@@ -122,13 +128,14 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     # Keep the points of a network together, whatever their store.
     networks = grouped(((one.trial.mode, one.trial.label), one) for one in ordered)
     records = [one for group in networks.values() for one in group]
-    known = {one.identity.key for one in records}
+    known, asked_names = {one.identity.key for one in records}, set(asked)
     unmeasured = tuple(one for one in trials if one.key not in known)
     return Run(
         folder=folder,
         rows=rows_of(records, unmeasured),
         unmeasured=unmeasured,
         environment=environment,
+        earlier=tuple(one for one in replaced if one.identity in asked_names),
         missing=tuple(_named(one, repeats[one.key]) for one in asked if one not in found),
         # A report must not depend on the place of its run.
         troubles=tuple(one.replace(f"{folder}/", "") for one in troubles),
@@ -163,6 +170,36 @@ def _nothing(folder: Path, troubles: Sequence[str], others: int) -> str:
         return error_line(folder, problem=first)
     problem = "no point has been measured yet"
     return error_line(folder, problem=problem, fix="Measure with 'fab bench.sweep'")
+
+
+class Again(StrEnum):
+    """Class of repeats to measure once more.
+
+    They have no result, no steady state, or belong to a point of quality `doubtful`.
+    """
+
+    FAILED = "failed"
+    UNSTABLE = "unstable"
+    DOUBTFUL = "doubtful"
+
+
+def to_measure_again(run: Run, which: Again) -> list[Identity]:
+    """Return the repeats of a class; of a `doubtful` point all.
+
+    A point that has its quality from its baseline only does not count: the baseline does.
+    """
+    if which is Again.DOUBTFUL:
+        return [one.identity for row in run.rows if _is_doubtful(row) for one in row.repeats]
+    repeats = [one for row in run.rows for one in row.repeats]
+    if which is Again.FAILED:
+        return [one.identity for one in repeats if one.samples is None]
+    return [one.identity for one in repeats if one.unsteady]
+
+
+def _is_doubtful(row: ScalingRow) -> bool:
+    """Return whether a reason of the point's own makes its quality `doubtful`."""
+    own = [note for note in row.quality_notes if note.kind is not NoteKind.BASELINE_QUALITY]
+    return any(quality_of(note) is Quality.DOUBTFUL for note in own)
 
 
 def with_baseline(run: Run, text: str) -> Run:

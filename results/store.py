@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -96,6 +97,7 @@ class Store:
         check_name(folder)
         self.folder = folder
         self._log = folder / RECORDS
+        self._again: set[Identity] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -122,6 +124,10 @@ class Store:
         problem = f"cannot be written ({error.strerror})"
         return StoreError(error_line(self.folder, problem=problem, fix=again if full else copied))
 
+    def measure_again(self, names: Iterable[Identity]) -> None:
+        """Let these repeats count as unfinished until a new record of each is appended."""
+        self._again |= set(names)
+
     def append(self, record: Record) -> None:
         """Append a record; return once it is on disk."""
         line = memoryview((records.emit(record) + "\n").encode())
@@ -141,6 +147,7 @@ class Store:
                 files.flush_folder(self.folder)
         except OSError as error:
             raise self._unwritable(error) from error
+        self._again.discard(record.identity)
 
     def write(self, name: str, text: str) -> None:
         """Replace the file `name` of the run folder."""
@@ -151,9 +158,20 @@ class Store:
         return set(self.elapsed_seconds())
 
     def elapsed_seconds(self) -> dict[Identity, float]:
-        """How long each finished repeat took; repeats that failed are not finished."""
-        good = (record for record in _good(self.folder) if record.status == "ok")
-        return {record.identity: record.elapsed_seconds for record in good}
+        """How long each finished repeat took.
+
+        The newest try decides: if it failed, the repeat is not finished.
+        """
+        newest = {one.identity: (one.status, one.elapsed_seconds) for one in _good(self.folder)}
+        return {
+            name: seconds
+            for name, (status, seconds) in newest.items()
+            if status == "ok" and name not in self._again
+        }
+
+    def tries(self) -> Counter[Identity]:
+        """Return the number of records of each repeat."""
+        return Counter(one.identity for one in _good(self.folder))
 
     def close(self) -> None:
         """Release the folder for other processes."""

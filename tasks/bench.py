@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.engines.faults import KINDS
-from bench.errors import SpecError, parse_int
+from bench.errors import SpecError, error_line, parse_int, quoted
 from bench.settings.parts import DATA
 from bench.settings.secrets import masked_word
 from bench.sweep import Sweep, within
@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
     from launch.job.monitor import Deadlines
     from launch.sweep import ClusterSetup, PlannedRun
     from results.record import Identity
+    from results.run import Again
 
 
 def measure_here(what: Sweep, run: str) -> None:
@@ -71,6 +72,7 @@ def measure(
     baseline: str = "",
     finish: Callable[[], None] | None = None,
     trials: tuple[Trial, ...] = (),
+    again: Again | None = None,
 ) -> None:
     """Run the remaining points of a sweep in random order and build the report.
 
@@ -78,6 +80,7 @@ def measure(
     finish    called between the last point and the report
     trials    all points of the sweep, if `what` has some of them only: the report keeps those
               that it had
+    again     measure only the finished or failed repeats of this class, once more
     """
     from launch.sweep import points, run_order, sweep
     from plots.failed_repeats import failure_lines
@@ -86,10 +89,18 @@ def measure(
 
     prices_of("")  # report a mistake in it before hours of measuring
     wanted = points(what, where)
-    store = Store(new_folder(run or what.name))
+    folder = new_folder(run or what.name)
+    redone = _repeats_again(folder, wanted, again) if again else None
+    if redone == set():
+        build_report(folder, baseline=baseline)
+        return
+    store = Store(folder)
+    store.measure_again(redone or ())
     try:
         left = {name for _, name in wanted} - store.done()
         order = wanted if in_order else run_order(wanted, store.folder.resolve().name)
+        if redone:
+            left, order = redone, [one for one in order if one[1] in redone]
         reported = _with_earlier(wanted, replace(what, trials=trials), where, store.folder)
         failed = show_sweep(sweep(what, reported, where, store, order))
     finally:
@@ -99,7 +110,8 @@ def measure(
     if finish is not None:
         finish()
     name = run_name(store.folder)
-    lines = list(failure_lines(failed, name, what.repeats))
+    once_more = shlex.join([*what.command, "--again", "failed"]) if what.command else ""
+    lines = list(failure_lines(failed, name, what.repeats, once_more))
     try:
         build_report(store.folder, baseline=baseline)
         echo(*lines, err=True)
@@ -114,6 +126,19 @@ def measure(
             raise
         echo(*filter(None, [end.message]), *lines, err=True)  # the failures end the output
         raise Exit(code=end.code) from end
+
+
+def _repeats_again(folder: Path, wanted: list[PlannedRun], again: Again) -> set[Identity]:
+    """Return the wanted repeats of this class in a run; print a line if there is none."""
+    from results.run import load, to_measure_again
+
+    found = set(to_measure_again(load(folder), again))
+    chosen = found & {name for _, name in wanted}
+    others = len(found) - len(chosen)
+    text = f"; {others} of other points, code, data or hosts" if others else ""
+    if not chosen:
+        echo(f"--again {again}: no such repeat in {run_name(folder)}{text}. Nothing is measured.")
+    return chosen
 
 
 def _with_earlier(
@@ -146,6 +171,17 @@ def _with_earlier(
 @hosts_task(
     options={
         **PLAN_OPTIONS,
+        "again": OptionHelp(
+            "CLASS",
+            "Measure only these repeats of the run, once more: failed (no result), unstable (no "
+            "steady state) or `doubtful` (all of a point of that quality); earlier tries are kept",
+            empty="none",
+        ),
+        "retries": OptionHelp(
+            "N",
+            "Tries after a failure that the point did not cause: killed, lost, stalled, no "
+            "rendezvous or another program's",
+        ),
         "in_order": OptionHelp(
             "",
             "Run points in file order instead of randomizing the order within each repeat",
@@ -192,8 +228,9 @@ def _with_earlier(
         "engine": ENGINE,
         "fault": OptionHelp(
             "FAULT",
-            "Inject a fault into a simulated point: POINT:ROLE[-INDEX]:KIND[@WINDOW], such as "
-            "x2:worker-1:kill@3; kinds (see docs/how-to/rehearse-failures.md): " + ", ".join(KINDS),
+            "Inject a fault into a simulated point: POINT:ROLE[-INDEX]:KIND[@WINDOW][:first], such "
+            "as x2:worker-1:kill@3; kinds (see docs/how-to/rehearse-failures.md): "
+            + ", ".join(KINDS),
             empty="none",
             group="Simulation",
         ),
@@ -225,6 +262,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     in_order=False,
     speedup_baseline="",
     auto_batch="",
+    again="",
+    retries="0",
 ):
     """Run a sweep's remaining points and build the report.
 
@@ -241,7 +280,10 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     fields |= {"batch_per_device": 1} if auto_batch else {}
     what = sweep_for_hosts(hosts, sweep, fields, engine)
-    what = replace(what, command=("fab", "bench.sweep", *map(masked_word, host_options.words)))
+    words = [masked_word(one) for one in host_options.words if not one.startswith(_ONCE)]
+    what = replace(what, command=("fab", "bench.sweep", *words))
+    redone = _again_class(again)
+    tries = parse_int("--retries", retries, least=0, most=_MOST_RETRIES)
     if auto_batch:
         check_fitting(what, hosts)
     every = what.trials
@@ -251,9 +293,30 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     with job_setup(hosts, host_options, what, scheduler) as where:
         kept = parse_int("--log-budget", log_budget) << 20
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
+        patient = replace(patient, retries=tries)
         if auto_batch:
             what = fitting(what, patient, new_folder(run or what.name), auto_batch)
-        measure(what, run, patient, in_order, baseline, trials=every if point else ())
+        whole = every if point else ()
+        measure(what, run, patient, in_order, baseline, trials=whole, again=redone)
+
+
+_MOST_RETRIES = 1000
+# Options for one execution, which the stored command of a run leaves out.
+_ONCE = ("--again=",)
+
+
+def _again_class(text: str) -> Again | None:
+    """Return the class that --again names, None for ''; SpecError for another."""
+    from results.run import Again
+
+    if not text:
+        return None
+    if text not in list(Again):
+        expected = ", ".join(Again)
+        raise SpecError(
+            error_line("--again", expected=f"one of {expected}", got=quoted(text), fix="Name one")
+        )
+    return Again(text)
 
 
 def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:

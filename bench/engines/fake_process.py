@@ -9,7 +9,8 @@ last one has connected and keeps all connections open until every worker is done
 The script's `noise` (within, correlation, between) scatters the windows. The random numbers depend
 on its `seed`, the repeat (MXSCALE_REPEAT) and the rank, so a simulation is reproducible and its
 repeats differ. The script's `faults` map kinds of bench/engines/faults.py to the window of each;
-servers and the scheduler inject theirs after the rendezvous.
+servers and the scheduler inject theirs after the rendezvous. The kinds in `once` are injected in
+the first try of a repeat only (MXSCALE_TRY).
 """
 
 import json
@@ -210,6 +211,9 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
 def main() -> None:
     """Simulate the role that the environment assigns to this process."""
     script = json.loads(sys.argv[1])
+    if os.environ.get("MXSCALE_TRY", "1") != "1":
+        for kind in script.get("once", ()):
+            script["faults"].pop(kind, None)
     faults = script["faults"]
     role = os.environ.get("DMLC_ROLE", "worker")
     if "absent" in faults:

@@ -1,4 +1,4 @@
-"""Faults that the simulated engine injects: ROLE[-INDEX]:KIND[@WINDOW].
+"""Faults that the simulated engine injects: ROLE[-INDEX]:KIND[@WINDOW][:first].
 
     absent  never joins the rendezvous           hang   stops making progress
     exit    exits with code 3                    kill   is killed by SIGKILL
@@ -10,6 +10,8 @@ in workers only:
     nan     its loss is not a number             hash   ends with different weights
     alone   is in a job of its own, as with the wrong kind of kvstore
     slow    computes a fifth longer than the others
+
+`:first` limits a fault to the first try of a repeat.
 """
 
 import re
@@ -20,7 +22,7 @@ from bench.errors import SpecError, error_line, quoted
 _ANYWHERE = ("absent", "exit", "hang", "kill", "raise", "stop")
 _WORKERS_ONLY = ("alone", "early", "hash", "mute", "nan", "slow")
 KINDS = tuple(sorted(_ANYWHERE + _WORKERS_ONLY))
-_FORM = re.compile(r"(worker|server|scheduler)(?:-(\d{1,9}))?:([a-z]+)(?:@(\d{1,9}))?")
+_FORM = re.compile(r"(worker|server|scheduler)(?:-(\d{1,9}))?:([a-z]+)(?:@(\d{1,9}))?(:first)?")
 _AT_A_WINDOW = ("early", "exit", "hang", "kill", "nan", "raise", "stop")
 
 
@@ -28,13 +30,14 @@ _AT_A_WINDOW = ("early", "exit", "hang", "kill", "nan", "raise", "stop")
 class Fault:
     """One fault of a role: of all its processes if `index` is None.
 
-    Workers have it at `window`.
+    Workers have it at `window`; `first_try` limits it to the first try of a repeat.
     """
 
     role: str
     index: int | None
     kind: str
     window: int
+    first_try: bool = False
 
     def is_in(self, role: str, index: int) -> bool:
         """Return whether this process has the fault."""
@@ -49,7 +52,7 @@ def fault(text: str, *, roles: dict[str, int], windows: int) -> Fault:
     match = _FORM.fullmatch(text)
     where = f"fault {quoted(text)}"
     if match is None or match[3] not in KINDS:
-        form = "ROLE[-INDEX]:KIND[@WINDOW]"
+        form = "ROLE[-INDEX]:KIND[@WINDOW][:first]"
         roles_and_kinds = f"ROLE: worker, server, scheduler. KIND: {', '.join(KINDS)}"
         raise SpecError(error_line(where, expected=form, fix=roles_and_kinds))
     role, kind = match[1], match[3]
@@ -63,4 +66,4 @@ def fault(text: str, *, roles: dict[str, int], windows: int) -> Fault:
     if window is not None and (kind not in _AT_A_WINDOW or window >= windows):
         kinds = f"{', '.join(_AT_A_WINDOW)} at a window from 0 to {windows - 1}"
         raise SpecError(error_line(where, expected=kinds))
-    return Fault(role=role, index=index, kind=kind, window=window or 0)
+    return Fault(role=role, index=index, kind=kind, window=window or 0, first_try=bool(match[5]))

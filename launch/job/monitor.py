@@ -19,6 +19,7 @@ from launch.job.plan import Process
 from launch.remote import limits
 from launch.remote.errors import error_line
 from launch.transport.client import Message
+from results.record import Cause
 from results.worker_log import WorkerLog
 
 # Agents send a heartbeat once a second; the history covers a little more than IDLE_SECONDS.
@@ -94,6 +95,7 @@ class ProcessState:
     """
 
     process: Process
+    pid: int | None = None
     reached: bool = False
     registered: bool = False
     refused: int = 0
@@ -102,6 +104,7 @@ class ProcessState:
     log: WorkerLog = field(default_factory=WorkerLog)
     failure: str = ""
     exit: str = ""
+    cause: Cause = Cause.EXITED
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
     uses: deque[Utilization] = field(default_factory=lambda: deque(maxlen=BEATS))
     last_report: float = 0.0
@@ -158,6 +161,21 @@ def kill_cause(oom: bool | None, host: str) -> str:
     return ", not by the kernel's OOM killer but by a person, a batch system or a memory daemon"
 
 
+_ENDING_SIGNALS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+
+def exit_cause(number: int | None, oom: bool | None) -> Cause:
+    """Return the cause of a failure by an exit.
+
+    `number` is a signal, `oom` as in `kill_cause`.
+    """
+    if number is None:
+        return Cause.EXITED
+    if number == signal.SIGKILL and oom:
+        return Cause.MEMORY
+    return Cause.KILLED if number in _ENDING_SIGNALS else Cause.CRASHED
+
+
 def signal_name(number: int) -> str:
     """Return the name of a signal, such as SIGKILL; 'signal 40' if it has none."""
     try:
@@ -207,6 +225,7 @@ class Verdict:
     stopped   whether the user stopped the job, and with it the sweep
     code      exit code of a script's job
     suspects  ids of the processes that caused the failure
+    cause     kind of the failure; None on a success
     """
 
     status: str
@@ -216,6 +235,7 @@ class Verdict:
     stopped: bool = False
     code: int = 0
     suspects: tuple[str, ...] = ()
+    cause: Cause | None = None
 
 
 class JobMonitor:
@@ -271,6 +291,8 @@ class JobMonitor:
         elif message.say == "exit":
             code, number, oom = (values.get(key) for key in ("code", "signal", "oom"))
             self.take_exit(name, code, number, message.at, oom)
+        elif message.say == "started" and name in self.states:
+            self.states[name].pid = values["pid"]
         elif message.say == "event":
             for line in values["lines"]:
                 try:
@@ -371,6 +393,7 @@ class JobMonitor:
         """Take the exit of a process, by exit code or by signal; `oom` as in `kill_cause`."""
         one = self.states[name]
         one.exit, one.last_report = one.exit_text(code, number, oom), now
+        one.cause = exit_cause(number, oom)
         self._note(one)
 
     def _note(self, one: ProcessState) -> None:
@@ -405,13 +428,17 @@ class JobMonitor:
             what = one.exit if one.broken else "failed"
             # A foreign server corrupts the weights, which a worker reports as its own failure.
             message = f"{one.label} {what}{one.last_words}"
-            failed = Verdict(status="failed", message=message, suspects=_ids([one]))
+            failed = Verdict(
+                status="failed", message=message, suspects=_ids([one]), cause=one.cause
+            )
             return self._displaced(now, limits.ORDER_SECONDS) or failed
         for one in self.states.values():
             if self._deserted(one, now):
                 waiting = [worker for worker in self.workers if worker.log.done is None]
                 message = f"{one.label} exited before {_labels(self._blamed(waiting))} was done"
-                deserted = Verdict(status="failed", message=message, suspects=_ids([one]))
+                deserted = Verdict(
+                    status="failed", message=message, suspects=_ids([one]), cause=Cause.EXITED
+                )
                 return self._displaced(now, 0.0) or deserted
         return None
 
@@ -436,7 +463,7 @@ class JobMonitor:
             f"suspended; an agent without a controller ends its processes by itself",
             fix="Run 'fab hosts.check' with the same hosts",
         )
-        return Verdict(status="lost", message=message, silent=tuple(silent))
+        return Verdict(status="lost", message=message, silent=tuple(silent), cause=Cause.LOST)
 
     def _hung(self, now: float) -> Verdict | None:
         slowest = max((w["seconds"] for one in self.workers for w in one.log.windows), default=0.0)
@@ -451,6 +478,7 @@ class JobMonitor:
             status="hung",
             message=f"no progress for {allowed:.0f} s {_after(least)}: {_labels(blamed)}",
             suspects=_ids(blamed),
+            cause=Cause.STALLED,
         )
 
     def _blamed(self, suspects: Sequence[ProcessState]) -> Sequence[ProcessState]:
@@ -480,6 +508,7 @@ class JobMonitor:
                 fix="Use a network that only this job's hosts can reach",
             ),
             suspects=_ids(left),
+            cause=Cause.FOREIGN,
         )
 
     def _meeting(self, now: float) -> Verdict | None:
@@ -499,7 +528,12 @@ class JobMonitor:
         else:
             why = f"all reached the scheduler, but {_labels(waiting)} got no rank; see their logs"
         suspects = _ids(missing or waiting)
-        return Verdict(status="timeout", message=f"{within}; {why}", suspects=suspects)
+        return Verdict(
+            status="timeout",
+            message=f"{within}; {why}",
+            suspects=suspects,
+            cause=Cause.RENDEZVOUS,
+        )
 
     def _ending(self, now: float) -> Verdict | None:
         last = max(worker.last_report for worker in self.workers)
@@ -513,6 +547,7 @@ class JobMonitor:
             message=f"training finished, but not all processes exited within "
             f"{self.deadlines.ending:.0f} s: {_labels(self._blamed(left))}",
             suspects=_ids(self._blamed(left)),
+            cause=Cause.STALLED,
         )
 
 
@@ -527,10 +562,12 @@ def _ids(states: Iterable[ProcessState]) -> tuple[str, ...]:
 def _no_agent(message: Message) -> Verdict:
     if message.say == "refused":
         why = f"{message.values['id']} could not be started: {message.values['why']}"
-        return Verdict(status="failed", message=f"{message.host.name}: {why}")
+        text = f"{message.host.name}: {why}"
+        return Verdict(status="failed", message=text, cause=Cause.NOT_STARTED)
     why = message.values.get("why", "its connection closed")
     return Verdict(
         status="lost",
         message=f"{message.host.name}: lost the agent ({why}); its processes ended with it",
         stopped=bool(message.values.get("stopped")),
+        cause=Cause.LOST,
     )

@@ -1,10 +1,19 @@
-"""Progress of a running job, computed from its monitor."""
+"""Progress and failure of a job, computed from its monitor."""
 
 import math
 
 from bench.notes import Note, NoteKind, texts
-from launch.job.monitor import JobMonitor, ProcessState, cpu_share, device_shares, gpu_shares, idle
+from launch.job.monitor import (
+    JobMonitor,
+    ProcessState,
+    Verdict,
+    cpu_share,
+    device_shares,
+    gpu_shares,
+    idle,
+)
 from results.progress import JobProgress, WorkerProgress
+from results.record import Cause, FailedProcess, Failure
 
 _RECENT_WINDOWS = 5
 # A worker without an event for this long, and for several of its own windows, is stalled.
@@ -25,6 +34,24 @@ def job_progress(monitor: JobMonitor, now: float) -> JobProgress:
         quiet_seconds=now - max((worker.last_report for worker in workers), default=monitor.began),
         idle="; ".join(texts(monitor.idle)),
     )
+
+
+def failure_of(monitor: JobMonitor, verdict: Verdict) -> Failure | None:
+    """Return the cause of a failed job and its processes; None on a success."""
+    if verdict.status == "ok":
+        return None
+    suspects = [monitor.states[name] for name in verdict.suspects]
+    processes = tuple(
+        FailedProcess(
+            process=one.process.id,
+            host=one.process.host.name,
+            pid=one.pid,
+            window=None if one.log.rank is None else len(one.log.windows) + (one.log.done is None),
+            windows=monitor.windows,
+        )
+        for one in suspects
+    )
+    return Failure(cause=verdict.cause or Cause.INVALID, processes=processes)
 
 
 def _idle(monitor: JobMonitor) -> tuple[Note, ...]:

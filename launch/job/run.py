@@ -19,6 +19,7 @@ from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.transport.client import Message
 from results.progress import JobProgress
+from results.record import Cause
 
 _TURN_SECONDS = 0.2
 # A verdict examines every process of the job, which takes time.
@@ -61,7 +62,7 @@ def run_job(
         try:
             agents.begin_job(process.host for process in monitor.processes)
         except LaunchError as error:
-            return Verdict(status="lost", message=str(error))
+            return Verdict(status="lost", message=str(error), cause=Cause.LOST)
         return (yield from _follow(monitor, agents, writer.take, partial(job_progress, monitor)))
     finally:
         writer.close()

@@ -7,6 +7,7 @@ from bench.notes import Note, NoteKind, of_json
 from bench.trial import Trial
 from launch.job.interference import Span, interference
 from launch.job.monitor import EARLY, ProcessState, Verdict
+from results.record import Cause
 from results.worker_log import accuracy_of
 
 # On an idle machine a worker on one core gets the CPU for 98 to 100 % of its window time.
@@ -29,7 +30,7 @@ def judge(
     The notes list the caveats of its number: idle devices, interference by the machine counters.
     """
     for reason in invalid_reasons(trial, workers):
-        return Verdict(status="failed", message=reason)
+        return Verdict(status="failed", message=reason, cause=Cause.INVALID)
     # A simulation's times are scripted: no interference can change them.
     disturbed = interference(machines or {}) if trial.engine != "fake" else []
     own = (

@@ -10,6 +10,7 @@ from bench.kvstores import is_distributed
 from bench.notes import texts
 from bench.trial import Trial
 from im2rec_tools.console import cell, is_limited, line, screen_for, table_width, text_width
+from plots.failed_repeats import failure_place
 from plots.failures import Failures, attempt_items, attempt_lines, attempt_text
 from plots.figures.caption import provenance, settings_line
 from plots.figures.model import TRAINING
@@ -254,7 +255,10 @@ def failure_items(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> li
 
 def _failure_text(row: ScalingRow) -> str:
     """Return status and cause, such as 'hung (stalled): no progress for 60 s.'."""
-    cause = "; ".join(filter(None, (row.message, *texts(row.notes)))) or "no cause recorded"
+    bad = next((one for one in row.repeats if one.samples is None), None)  # that of the message
+    place = failure_place(bad.failure) if bad else ""
+    parts = filter(None, (row.message, place, *texts(row.notes)))
+    cause = "; ".join(parts) or "no cause recorded"
     return f"{status_text(row.status)}: {cause}{'' if cause.endswith('.') else '.'}"
 
 

@@ -80,6 +80,34 @@ def test_a_failed_point_is_not_done(tmp_path: Path) -> None:
     store.close()
 
 
+def test_the_newest_try_decides_whether_a_point_is_done(tmp_path: Path) -> None:
+    stored(tmp_path, record(), record(status="failed"))
+    store = Store(tmp_path)
+    assert store.done() == set()
+    store.append(record())
+    assert store.done() == {record().identity}
+    assert store.tries()[record().identity] == 3
+    store.close()
+
+
+def test_a_repeat_that_is_measured_again_is_done_once_it_has_a_new_record(tmp_path: Path) -> None:
+    stored(tmp_path, record(), record(repeat=1))
+    store = Store(tmp_path)
+    store.measure_again([record().identity])
+    assert store.done() == {record(repeat=1).identity}
+    store.append(record())
+    assert store.done() == {record(repeat=n).identity for n in range(2)}
+    store.close()
+
+
+def test_a_record_without_a_cause_is_read(tmp_path: Path) -> None:
+    data = json.loads(emit(record(status="failed")))
+    del data["failure"]
+    old = parse(json.dumps(data))
+    assert old is not None
+    assert old.failure is None
+
+
 def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
     first = Store(tmp_path)
     ways = r"choose another --run NAME\. .*'kill -INT \1' ends it"

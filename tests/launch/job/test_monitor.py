@@ -8,6 +8,7 @@ from launch.hosts import pretend
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
 from launch.job.plan import plan
 from launch.transport.client import Message
+from results.record import Cause
 from tests.support.programs.jobs import trial
 
 WORKERS = ("worker-0", "worker-1")
@@ -56,6 +57,7 @@ def test_the_job_waits_120_s_for_the_rendezvous_and_names_who_is_missing() -> No
         status="timeout",
         message="rendezvous not complete after 120 s; missing: worker 1 on host02",
         suspects=("worker-1",),
+        cause=Cause.RENDEZVOUS,
     )
 
 
@@ -212,6 +214,7 @@ def test_a_worker_that_is_done_too_soon_fails_the_job() -> None:
         status="failed",
         message="worker 1 (rank 1) on host02 failed: done after 1 of 3 windows",
         suspects=("worker-1",),
+        cause=Cause.EXITED,
     )
 
 
