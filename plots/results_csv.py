@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import error_line
+from bench.notes import Note
 from bench.trial import Trial
 from im2rec_tools.terminal import printable
 from plots.figures.model import lines
@@ -40,7 +41,7 @@ COLUMNS = (
     *("baseline", "speedup_baseline", "efficiency_baseline"),
     *("efficiency_baseline_low", "efficiency_baseline_high"),
     *("accuracy", "elapsed_seconds", "peak_memory_bytes", "commit", "standing"),
-    *("bytes_per_second", "notes", "cold"),
+    *("bytes_per_second", "notes", "cold", "quality", "quality_reasons"),
 )
 # Whole numbers with gaps, which pandas would print with decimals.
 _WHOLE = ("num_layers", "peak_memory_bytes")
@@ -119,8 +120,14 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
         "peak_memory_bytes": row.peak_memory_bytes,
         "commit": commit,
         "standing": row.standing,
-        "notes": "|".join(dict.fromkeys(str(note.kind) for note in row.all_notes)),
+        "notes": _kinds(row.all_notes),
+        "quality": row.quality and str(row.quality),
+        "quality_reasons": _kinds(row.quality_notes),
     }
+
+
+def _kinds(notes: Iterable[Note]) -> str:
+    return "|".join(dict.fromkeys(str(note.kind) for note in notes))
 
 
 def _table(

@@ -1,11 +1,14 @@
 """JUnit XML: one test case per point, for CI servers."""
 
 import math
+from collections import Counter
 from pathlib import Path
 
 from junitparser import Attr, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from bench.notes import texts
 from results.exports.point import ExportPoint, export_points, legible
+from results.quality import Quality
 from results.run import Run
 from results.store import write_text
 
@@ -42,6 +45,7 @@ def text(run: Run) -> str:
         "standing": ", ".join(dict.fromkeys(point.standing for point in points)),
         "commit": str(run.environment.get("commit", "")),
         "date": str(run.environment.get("date", "")),
+        "quality": _qualities(run),
     }.items():
         if value:
             suite.add_property(name, legible(value))
@@ -55,6 +59,12 @@ def text(run: Run) -> str:
     document.add_testsuite(suite)
     written: bytes = document.tostring()
     return f'<?xml version="1.0" encoding="utf-8"?>\n{written.decode()}\n'
+
+
+def _qualities(run: Run) -> str:
+    """Return 'publishable: 3, indicative: 9'; empty if no point has a quality."""
+    count = Counter(row.quality for row in run.rows if row.quality)
+    return ", ".join(f"{one}: {count[one]}" for one in Quality if count[one])
 
 
 def _case(point: ExportPoint) -> TestCase:
@@ -74,5 +84,8 @@ def _output(point: ExportPoint) -> list[str]:
     row = point.row
     lines = [f"{name}: {value:.6g}" for name, value in point.figures.items()]
     lines.append(f"status: {row.status}; {point.standing}")
+    if row.quality:
+        reasons = "; ".join(texts(row.quality_notes))
+        lines.append(f"quality: {row.quality}{f' ({reasons})' if reasons else ''}")
     lines += [row.note_text] if row.note_text else []
     return lines + ([f"source: {'; '.join(row.sources)}"] if row.sources else [])

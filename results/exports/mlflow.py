@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import error_line
+from bench.notes import texts
 from results.errors import StoreError
 from results.exports.point import ExportPoint, export_points, legible, start_seconds
 from results.run import Run
@@ -95,6 +96,8 @@ def _add(client: Any, experiment: str, point: ExportPoint, tags: dict[str, str])
     tags |= {
         "mxscale.standing": point.standing,
         "mxscale.status": row.status,
+        "mxscale.quality": row.quality or "",
+        "mxscale.quality_reasons": "; ".join(texts(row.quality_notes)),
         "mxscale.code": row.repeats[0].identity.code_hash,
         "mxscale.source": "; ".join(row.sources),
         "mlflow.note.content": row.note_text,

@@ -51,6 +51,12 @@ def text(run: Run) -> str:
         for name, title in texts.items()
     }
     ok = Gauge("mxscale_point_ok", "1 if the point has a result", common, registry=registry)
+    quality = Gauge(
+        "mxscale_point_quality",
+        "1 for the quality of a point, by its label",
+        (*common, "quality"),
+        registry=registry,
+    )
     missing = Gauge(
         "mxscale_points_missing", "Points not measured yet", ("run",), registry=registry
     )
@@ -60,6 +66,8 @@ def text(run: Run) -> str:
         plain = {"point": point.name, "standing": point.standing, **point.labels}
         labels = {"run": name, **{key: legible(value) for key, value in plain.items()}}
         ok.labels(**labels).set(point.row.rate is not None)
+        if point.row.quality:
+            quality.labels(**labels, quality=str(point.row.quality)).set(1)
         for figure, value in point.figures.items():
             if found := _FIGURE.fullmatch(figure):
                 kind, base, end = found.groups("")

@@ -1,10 +1,13 @@
 """Quality of points: its rules, and the reasons that a row gives."""
 
+import csv
 import dataclasses
+import io
 
 import pytest
 
 from bench.notes import INTERFERENCE, Note, NoteKind
+from plots.results_csv import table_csv
 from results.quality import Quality
 from results.record import Record
 from results.scaling import ScalingRow, scaling
@@ -126,3 +129,9 @@ def test_every_reason_has_a_short_form_without_figures() -> None:
     assert all(kind.reason for kind in NoteKind)
     own = [kind for kind in NoteKind if kind.headline]
     assert not [kind for kind in own if "{" in kind.reason]
+
+
+def test_results_csv_has_the_quality_and_the_kinds_of_its_reasons() -> None:
+    header, *rows = csv.reader(io.StringIO(table_csv(scaling(repeats(count=2, spread=0.0001)))))
+    assert header[-2:] == ["quality", "quality_reasons"]
+    assert [row[-2:] for row in rows] == [["indicative", "few-repeats"]]

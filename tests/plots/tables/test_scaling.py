@@ -36,7 +36,8 @@ CONTRACT = (
     "efficiency_device_high,efficiency_host_low,efficiency_host_high,speedup_worker,"
     "efficiency_worker,efficiency_worker_low,efficiency_worker_high,baseline,speedup_baseline,"
     "efficiency_baseline,efficiency_baseline_low,efficiency_baseline_high,accuracy,"
-    "elapsed_seconds,peak_memory_bytes,commit,standing,bytes_per_second,notes,cold"
+    "elapsed_seconds,peak_memory_bytes,commit,standing,bytes_per_second,notes,cold,"
+    "quality,quality_reasons"
 )
 
 

@@ -106,6 +106,7 @@ def test_prometheus_reads_gauges_with_labels(run: Run, tmp_path: Path) -> None:
         ends = {(one["devices"], one["base"]): v for one, v in found[f"mxscale_efficiency_{end}"]}
         assert wanted(ends["2", "device"], value)
     assert [value for _, value in found["mxscale_point_ok"]] == [1, 1, 0]
+    assert [one["quality"] for one, _ in found["mxscale_point_quality"]] == ["indicative"] * 2
     assert found["mxscale_points_missing"] == [({"run": "run & <b>"}, 1)]
     assert "NaN" not in path.read_text()
 
