@@ -1,4 +1,5 @@
-# make demo             pack photographs, train, sweep and build a report here; about 4 minutes
+# make demo             first step: pack photographs, train, sweep and build a report here; about 4 minutes
+# make environment      create the environment .venv alone; about a minute
 # make test             check format, lint and types; run every test that this machine can run
 # make test-fast        check format and lint; run the tests that start no program; about 2 minutes
 # make test-pythons     run the tests that depend on the Python version on Python 3.11 to 3.13
@@ -16,8 +17,17 @@ PYTEST := -m pytest -q
 # Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
 
-.PHONY: demo test test-fast test-pythons test-slow fuzz exports docs lock clean
+.PHONY: help environment demo test test-fast test-pythons test-slow fuzz exports docs lock clean
 .NOTPARALLEL:
+
+.DEFAULT_GOAL := help
+
+# The lines at the beginning of this file.
+help:
+	@sed -n 's/^# \(make .*\|PYTHON=.*\)/\1/p' $(firstword $(MAKEFILE_LIST))
+
+environment:
+	@bin=$$(tools/environment.sh) && echo "$$bin is ready; list the tasks with $$bin/bin/fab --list"
 
 demo:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/fab" demo

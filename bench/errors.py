@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import math
+import re
 from collections.abc import Iterable
 
 from im2rec_tools.errors import brief, error_line, plain, quoted
@@ -18,6 +19,7 @@ __all__ = [
     "parse_int",
     "plain",
     "quoted",
+    "toml_error",
     "unknown",
 ]
 
@@ -27,6 +29,14 @@ class SpecError(Exception):
 
     Its text is one line for the user.
     """
+
+
+class TomlError(SpecError):
+    """A mistake in a TOML file; `lines` shows its place below the error."""
+
+    def __init__(self, error: str, *shown: str) -> None:
+        super().__init__(error)
+        self.lines = (error, *shown)
 
 
 class SmallShareError(SpecError):
@@ -39,6 +49,47 @@ def unknown(what: str, name: object, known: Iterable[str]) -> SpecError:
     near = difflib.get_close_matches(quoted(name)[1:-1], names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return SpecError(f"unknown {what} {quoted(name)}{hint} Known: {', '.join(names)}")
+
+
+# tomllib's position, and the parts of a file in which a bracket can be text.
+_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_BRACKET = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|' r"'''.*?'''|" r'"(?:\\.|[^"\\\n])*"|' r"'[^'\n]*'|#[^\n]*|[][{}]",
+    re.DOTALL,
+)
+# Columns of a line that an error shows before and after the place.
+_BEFORE, _AFTER = 60, 30
+
+
+def toml_error(path: object, text: str, error: Exception, fix: str = "") -> SpecError:
+    """Return the error of a file that tomllib rejects, with its line and a caret."""
+    reason, place = brief(error), _POSITION.search(str(error))
+    at = len(text.rstrip()) if place else -1
+    if place and place[1]:
+        starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        at = starts[int(place[1]) - 1] + int(place[2]) - 1
+    opened = _unclosed(text)
+    if opened >= 0 and (opened < at or not place):
+        at, reason = opened, f"{text[opened]!r} is never closed"
+    if at < 0:
+        return SpecError(error_line(path, problem=f"not a TOML file: {reason}", fix=fix))
+    first = text.rfind("\n", 0, at) + 1
+    start, number = max(first, at - _BEFORE), text.count("\n", 0, at) + 1
+    shown = text[start:at] + text[at : at + _AFTER].partition("\n")[0]
+    caret = "".join(c if c == "\t" else " " for c in text[start:at]) + "^"
+    problem = f"not a TOML file: {_POSITION.sub('', reason)}"
+    return TomlError(error_line(f"{path}:{number}", problem=problem, fix=fix), shown, caret)
+
+
+def _unclosed(text: str) -> int:
+    """Return the place of the first bracket that is never closed; -1 without one."""
+    opened = list[int]()
+    for found in _BRACKET.finditer(text):
+        if found[0] in {"[", "{"}:
+            opened.append(found.start())
+        elif found[0] in {"]", "}"} and opened:
+            opened.pop()
+    return opened[0] if opened else -1
 
 
 def is_whole(text: str) -> bool:

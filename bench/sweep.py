@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines.catalog import ENGINES
-from bench.errors import SpecError, brief, error_line, is_whole, quoted, unknown
+from bench.errors import SpecError, brief, error_line, is_whole, quoted, toml_error, unknown
 from bench.kvstores import is_distributed
 from bench.networks import describe, named
 from bench.settings import secrets
@@ -202,12 +202,12 @@ def load_sweep(
     if engine is not None and engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
     path = path_of(name)
+    text = ""
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        problem, fix = f"not a TOML file: {brief(error)}", "See docs/reference/sweep-file.md"
-        raise SpecError(error_line(path, problem=problem, fix=fix)) from error
+        raise toml_error(path, text, error, "See docs/reference/sweep-file.md") from error
     except OSError as error:
         raise SpecError(
             error_line(

@@ -18,7 +18,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit, ParseError
 from invoke.terminals import pty_size
 
-from bench.errors import SpecError, error_line
+from bench.errors import SpecError, error_line, quoted
 from bench.settings.secrets import masked_text, masked_word
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.errors import DataError
@@ -27,7 +27,7 @@ from im2rec_tools.terminal import echo, error_lines, install_filter, printable, 
 from launch.hosts import ROOT, HostOptions
 from launch.remote.errors import LaunchError, PreflightError, StoppedError
 from results.errors import StoreError
-from tasks.help import DeclaredTask, core_lines, help_lines, list_lines
+from tasks.help import DeclaredTask, Words, core_lines, help_lines, list_lines
 
 _HELP = {"-h", "--help"}
 _DRY = {"-R", "--dry"}
@@ -57,13 +57,23 @@ class Program(Fab):
             words[: len(own)] = own = [word for word in own if word not in _DRY]
         if any(word in _HELP for word in own[1:]) and own[0] not in _HELP:
             self.core[0].args["help"].value = own[0]  # the task before it
-            words.clear()
+        known = Words(self.collection)
         with _usage_errors():
+            if self.core[0].args["help"].value:
+                words.clear()
+                self._check_help(known)
+            words[:] = known.arranged(words, self.initial_context.flags)
             super().parse_tasks()
             for task in self.tasks:
                 for one in task.positional_args:  # an unknown option, used as a value
                     if isinstance(one.value, str) and one.value.startswith("-"):
                         raise ParseError(f"No idea what {one.value!r} is!", task)
+
+    def _check_help(self, known: Words) -> None:
+        """Raise ParseError if help of an unknown task is requested."""
+        name = self.core[0].args["help"].value
+        if isinstance(name, str) and name not in known.contexts:
+            raise ParseError(f"expected a task, got {quoted(name)}{known.suggestion(name)}")
 
     def parse_cleanup(self) -> None:
         """Print help or the list of tasks if requested."""
@@ -109,15 +119,16 @@ def _usage_message(task: str, text: str) -> str:
     """Return Invoke's message in this project's form, with secrets masked."""
     text = _QUOTED.sub(lambda found: repr(masked_word(found[1])), text.rstrip("!"))
     if found := _UNKNOWN.fullmatch(text):
-        wanted = "an option of this task or another task" if task else "a task"
+        wanted = "an option of this task" if task else "a task"
         text = f"expected {wanted}, got {found[1]}"
     elif found := _NO_ARGUMENT.fullmatch(text):
         text = f"expected {found[1].replace(chr(39), '').upper()}, got none"
     elif found := _NO_VALUE.fullmatch(text):
         text = f"--{found[1].replace('_', '-')}: expected a value, got none"
-    if task:
-        return error_line(task, problem=text, fix=f"Run 'fab --help {task}'")
-    return error_line("fab", problem=text, fix="Run 'fab --list'")
+    fix = f"Run 'fab --help {task}'" if task else "Run 'fab --list'"
+    if text.endswith("?"):  # a suggestion
+        return f"{task or 'fab'}: {text} {fix}"
+    return error_line(task or "fab", problem=text, fix=fix)
 
 
 def install() -> None:

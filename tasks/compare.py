@@ -109,6 +109,7 @@ def check_regressions(found: Comparison, share: float, asked: str) -> None:
         "remove": OptionHelp("", "Remove the baseline"),
     },
     example="main --run monday",
+    by_place=["run"],
 )
 @command
 def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
@@ -148,10 +149,11 @@ def report_baselines(c):  # type: ignore[no-untyped-def]
             "WORDS", "Words of one point's name: 'resnet-152 dist_sync x2'", empty=REQUIRED
         ),
         "runs": OptionHelp(
-            "LIST", "Runs, baselines and paths, separated by commas", empty="all runs"
+            "RUNS", "Runs, baselines and paths, separated by commas", empty="all runs"
         ),
         "chart": OptionHelp("PATH", "Draw a chart to PATH.svg and PATH.png", empty="none"),
-    }
+    },
+    by_place=["runs"],
 )
 @command
 def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-def]

@@ -1,14 +1,18 @@
-"""Help of tasks and of fab, and the list of tasks."""
+"""Help of tasks and of fab, the list of tasks, and the words of a command."""
 
+import difflib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from invoke.collection import Collection
+from invoke.exceptions import ParseError
 from invoke.parser.argument import Argument
+from invoke.parser.context import ParserContext
 from invoke.tasks import Task
 
+from im2rec_tools.errors import quoted
 from im2rec_tools.options import REQUIRED, OptionHelp
 
 _INDENT = "  "
@@ -25,14 +29,16 @@ class DeclaredTask(Task[Any]):
         *,
         options: Mapping[str, OptionHelp],
         example: str = "",
+        by_place: Sequence[str] = (),
         **more: Any,
     ) -> None:
         """Create the task; raise ValueError unless exactly its arguments are declared.
 
-        example  arguments and options of a typical command, printed at the end of its help
+        example   arguments and options of a typical command, printed at the end of its help
+        by_place  options that can also be given as words after the required arguments
         """
         super().__init__(body, auto_shortflags=False, **more)
-        self.options, self.example = dict(options), example
+        self.options, self.example, self.by_place = dict(options), example, tuple(by_place)
         names = {parameter_of(argument) for argument in self.get_arguments()}
         if wrong := names ^ set(self.options):
             raise ValueError(f"{self.name}: undeclared or unknown: {', '.join(sorted(wrong))}")
@@ -43,18 +49,106 @@ def parameter_of(argument: Argument) -> str:
     return argument.attr_name or argument.name or ""
 
 
+class Words:
+    """The words of a command line, checked and rearranged for Invoke.
+
+    Invoke knows no optional positional argument, and would start the task `demo` for the run
+    `demo`.
+    """
+
+    def __init__(self, tasks: Collection) -> None:
+        self.tasks = tasks
+        self.contexts = {
+            name: one for one in tasks.to_contexts() for name in (one.name or "", *one.aliases)
+        }
+
+    def arranged(self, words: Sequence[str], core: Mapping[str, Argument]) -> list[str]:
+        """Return the words with every argument that is optional as an option.
+
+        Raises ParseError for an unknown task or option, or a word too many. `core` has fab's own
+        options.
+        """
+        left, made = list(words), list[str]()
+        while left and left[0] != "--":
+            made += self._task_words(left, core)
+        return made + left
+
+    def suggestion(self, name: str) -> str:
+        """Return a sentence with the task of the nearest name; empty if none is near."""
+        return _suggestion(name, list(self.contexts))
+
+    def _task_words(self, left: list[str], core: Mapping[str, Argument]) -> list[str]:
+        """Take the words of one task from the beginning of `left`."""
+        context = self.contexts.get(left[0])
+        if context is None:
+            hint = self.suggestion(left[0])
+            raise ParseError(f"expected a task, got {quoted(left[0])}{hint}")
+        made, needed = [left.pop(0)], len(context.positional_args)
+        more = list(getattr(self.tasks[context.name], "by_place", ()))
+        while left and left[0] != "--":
+            word = left[0]
+            if word.startswith("-") and len(word) > 1:
+                made += _option_words(left, context, core)
+            elif needed:
+                needed -= 1
+                made.append(left.pop(0))
+            elif word in self.contexts and (not more or "." in word):
+                break
+            elif more:
+                made.append(f"--{more.pop(0)}={left.pop(0)}")
+            else:
+                wanted = argument_names(self.tasks[context.name]) or "no argument"
+                raise ParseError(f"expected {wanted}, got also {quoted(word)}", context)
+        return made
+
+
+def argument_names(task: "Task[Any]") -> str:
+    """Return the arguments of a task as its usage shows them: 'TARGET [RUN]'."""
+    options: Mapping[str, OptionHelp] = getattr(task, "options", {})
+    places = [parameter_of(one) for one in task.get_arguments() if one.positional]
+    optional = [f"[{options[one].metavar}]" for one in getattr(task, "by_place", ())]
+    return " ".join([options[one].metavar for one in places if one in options] + optional)
+
+
+def _option_words(
+    left: list[str], context: ParserContext, core: Mapping[str, Argument]
+) -> list[str]:
+    """Take an option and its value from the beginning of `left`."""
+    word = left.pop(0)
+    name, given, _ = word.partition("=")
+    argument = context.flags.get(name)
+    if argument is None:
+        if name in context.inverse_flags or name in core:
+            return [word]
+        hint = _suggestion(name, [*context.flags, "--help"])
+        raise ParseError(f"expected an option of this task, got {quoted(name)}{hint}", context)
+    takes_next = argument.takes_value and not given and left and left[0] not in context.flags
+    if takes_next and not (argument.optional and left[0].startswith("-")):
+        return [word, left.pop(0)]
+    return [word]
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def help_lines(name: str, task: "Task[Any]", width: int) -> Iterator[str]:
     """Return the help of a task as lines of at most `width` columns."""
     options: Mapping[str, OptionHelp] = getattr(task, "options", {})
     arguments = {parameter_of(one): one for one in task.get_arguments()}
     by_place = [options[key] for key, one in arguments.items() if one.positional]
+    optional = [options[key] for key in getattr(task, "by_place", ())]
     needed = [_row(arguments[key], one)[0] for key, one in options.items() if one.empty == REQUIRED]
     words = [f"fab {name}", *(one.metavar for one in by_place), *needed]
+    words += [f"[{one.metavar}]" for one in optional]
     yield " ".join(["Usage:", *words, *(["[options]"] if len(options) > len(by_place) else [])])
     for paragraph in (inspect.getdoc(task) or "").split("\n\n"):
         yield ""
         yield from textwrap.wrap(paragraph, width)
-    sections = {"Arguments": [(one.metavar, one.text) for one in by_place]} if by_place else {}
+    rows = [(one.metavar, one.text) for one in by_place]
+    rows += [(one.metavar, f"The same as --{one.metavar.lower()}") for one in optional]
+    sections = {"Arguments": rows} if rows else {}
     for heading, names in option_groups(task).items():
         sections[heading] = [_row(arguments[key], options[key]) for key in names]
     wide = max((len(spec) for rows in sections.values() for spec, _ in rows), default=0)

@@ -125,6 +125,7 @@ def _copy_data(
         "process": OptionHelp("PROCESS", "Only this process, such as worker-1", empty="all"),
     },
     example="--run monday --process worker-1",
+    by_place=["run"],
 )
 @read_only_command
 def hosts_logs(  # type: ignore[no-untyped-def]

@@ -225,6 +225,7 @@ def _print_paths(paths: Sequence[Path]) -> None:
         "parquet": OptionHelp("", "Also write results.parquet; needs 'make exports'"),
     },
     example="--run monday --over baseline:main",
+    by_place=["run"],
 )
 @command
 def report_build(  # type: ignore[no-untyped-def]
@@ -261,6 +262,7 @@ def report_build(  # type: ignore[no-untyped-def]
     },
     optional=["reference"],
     example="--run monday",
+    by_place=["run"],
 )
 @read_only_command
 def report_show(  # type: ignore[no-untyped-def]
@@ -317,6 +319,7 @@ def _digest(text: str) -> str:
         ),
     },
     example="--run monday",
+    by_place=["run"],
 )
 @read_only_command
 def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]

@@ -210,6 +210,7 @@ def _count(option: str, text: str) -> int:
         ),
     },
     example="junit,prometheus --run monday",
+    by_place=["run"],
 )
 @command
 def results_export(  # type: ignore[no-untyped-def]
@@ -347,7 +348,8 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     {
         "archive": OptionHelp("ARCHIVE", "A .zip file of results.pack, or the name of its run"),
         "run": replace(RUN, empty="the packed run's name"),
-    }
+    },
+    by_place=["run"],
 )
 @command
 def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]

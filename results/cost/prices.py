@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from bench.errors import SpecError, brief, error_line, quoted, unknown
+from bench.errors import SpecError, error_line, quoted, toml_error, unknown
 from bench.settings.declaration import checked
 
 _KEYS: tuple[Literal["host", "gpu", "processor"], ...] = ("host", "gpu", "processor")
@@ -89,14 +89,16 @@ def hardware_of(environment: Mapping[str, Any], host: str) -> Hardware:
 
 def load_prices(path: Path) -> Prices:
     """Read a price file; raise SpecError with the file, the price, expected and got."""
+    text = ""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
         return _prices(path.name, data)
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         raise SpecError(error_line(path, problem=problem)) from error
     except (ValueError, RecursionError) as error:
-        raise SpecError(error_line(path, problem=f"not a TOML file: {brief(error)}")) from error
+        raise toml_error(path, text, error) from error
     except SpecError as error:
         raise SpecError(error_line(path, problem=str(error))) from error
 

@@ -123,7 +123,6 @@ def test_the_engine_fake_is_also_called_simulated(tmp_path: Path) -> None:
         (SWEEP + POINT.replace("dist_sync", "dist_sink"), "did you mean 'dist_sync'?"),
         (SWEEP.replace("tiny", "tinny") + POINT, "did you mean 'tiny'?"),
         (SWEEP.replace("4", "0") + POINT, "batch_per_device: expected 1 or more, got 0"),
-        ("[[[", "not a TOML file"),
         (
             SWEEP + POINT + "mode = 'real'\ndata_train = 'none.rec'",
             "none.rec: expected a .rec file, got no such file",

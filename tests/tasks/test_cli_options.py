@@ -213,8 +213,8 @@ def test_what_fab_does_not_know_ends_with_2_and_one_line(
         ),
         (
             ("report.show", "--nosuch"),
-            "report.show: expected an option of this task or another task, got '--nosuch'. Run "
-            "'fab --help report.show'",
+            "report.show: expected an option of this task, got '--nosuch'. Run 'fab --help "
+            "report.show'",
         ),
     ],
 )

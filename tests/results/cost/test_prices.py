@@ -66,7 +66,6 @@ def test_hardware_is_what_the_environment_knows_of_a_host() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[price", "not a TOML file: "),
         ("", "expected one or more [[price]] tables, got none"),
         ("price = 3", "expected one or more [[price]] tables, got none"),
         ("prise = 3", "unknown field 'prise'; did you mean 'price'?"),
@@ -107,6 +106,11 @@ def test_a_mistake_in_prices_is_told_with_its_place(tmp_path: Path, text: str, s
         priced(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'prices.toml'}: {said}")
     assert "\n" not in str(caught.value)
+
+
+def test_prices_that_are_not_toml_are_named_with_the_line(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"prices\.toml:1: not a TOML file: "):
+        priced(tmp_path, "[[price")
 
 
 def test_prices_that_are_not_there_are_told(tmp_path: Path) -> None:
