@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -540,7 +541,7 @@ def changed(trial: Trial, text: str) -> Trial:
 
     Settings that depend on them are derived again. Raises SpecError with the invalid setting.
     """
-    fields = _given(trial)
+    fields = given_settings(trial)
     for one in filter(None, _BETWEEN.split(text.strip())):
         name, equals, value = one.partition("=")
         if not equals:
@@ -570,13 +571,13 @@ def shown(text: str) -> str:
     return " ".join(map(masked_word, _BETWEEN.split(text.strip())))
 
 
-def _given(trial: Trial) -> dict[str, Any]:
+def given_settings(trial: Trial) -> dict[str, Any]:
     """Return the fields without derived ones: another kvstore has other workers."""
     fields = trial.fields
     for name in _DERIVED:
         fewer = {other: value for other, value in fields.items() if other != name}
-        if make(fewer) == trial:
-            fields = fewer
+        with suppress(SpecError):  # a value of another tool or version
+            fields = fewer if make(fewer) == trial else fields
     return fields
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,14 +49,18 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
     """Compare two runs point by point.
 
     Prints the change of each point with a 95 % CI. Its verdict is improved, regressed,
-    inconclusive, missing in B or only in B. Exits with 2 if the runs are not comparable.
+    inconclusive, missing in B or only in B. If one setting changed in every point, it is the
+    heading. Exits with 2 if the runs are not comparable.
     """
     share = percentage("--fail-on", fail_on) if fail_on else None
     from plots.tables import comparison as plot
-    from results.comparison.compare import compare, same_settings, same_size
+    from results.comparison.compare import compare
+    from results.comparison.pairs import same_settings, same_size
     from results.store import write_text
 
-    found = compare(open_run(a), open_run(b), same_size if across else same_settings)
+    anyway = shlex.join(["fab", "report.compare", a, b, "--across"])
+    key = same_size if across else same_settings
+    found = compare(open_run(a), open_run(b), key, "" if across else anyway)
     if found.forbidding and not across:
         echo(*plot.differences(found))
         differences = ", ".join(map(str, found.forbidding))
@@ -63,7 +68,7 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
             error_line(
                 f"{found.a.name} and {found.b.name}",
                 problem=f"not comparable: {differences}",
-                fix="Use --across to compare anyway",
+                fix=f"Compare anyway with '{anyway}'",
             )
         )
     plot.show(found)

@@ -1,13 +1,14 @@
 """The comparison of two runs: terminal, Markdown and CSV, from the same cells."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
 from bench.notes import Note, NoteKind, sentence
 from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
-from plots.format import REHEARSAL_NOTE, in_cell, in_line, list_names, significant
+from plots.format import REHEARSAL_NOTE, in_line, list_names, significant
 from plots.point_labels import point_names
 from plots.results_csv import csv_text
 from plots.tables.layout import markdown_table, terminal_table
@@ -33,6 +34,12 @@ _VERDICT_WORDS = {"undecided": "inconclusive", "lost": "missing in B", "new": "o
 _ROUNDING = 1e-9
 _TENFOLD = 9.0
 _MOST_NAMED = 3
+
+
+def heading(found: Comparison) -> str:
+    """Return the changed setting, if there is one, and the runs."""
+    runs = f"{found.b.name} (B) vs {found.a.name} (A)"
+    return f"{found.subject}: {runs}" if found.subject else runs
 
 
 def verdict_counts(found: Comparison) -> str:
@@ -144,7 +151,10 @@ def differences(found: Comparison) -> list[str]:
 
 def _point_remarks(found: Comparison) -> list[str]:
     """Return the notes on points; points with the same note share a line."""
-    notes = grouped((_explanation(change), name) for name, change in _named_changes(found))
+    notes = grouped(
+        (_explanation(replace(change, settings=() if found.subject else change.settings)), name)
+        for name, change in _named_changes(found)
+    )
     return [f"{list_names(names, _MOST_NAMED)}: {text}." for text, names in notes.items() if text]
 
 
@@ -152,7 +162,7 @@ def _explanation(change: Change) -> str:
     """Return the verdict's reason; a decided point adds the notes of its runs."""
     rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
     doubts = [f"note in {name}: {row.note_text}" for name, row in rows if row and row.note_text]
-    differs = f"differs in {', '.join(change.settings)}" if change.settings else ""
+    differs = f"differs in {', '.join(map(str, change.settings))}" if change.settings else ""
     return "; ".join(filter(None, (change.why, differs, *doubts)))
 
 
@@ -191,7 +201,7 @@ def _noise_model(found: Comparison) -> list[str]:
 
 def show(found: Comparison) -> None:
     """Print the comparison, in full width if stdout is not a terminal."""
-    title = f"{found.b.name} (B) vs {found.a.name} (A), images/s"
+    title = f"{heading(found)}, images/s"
     table = terminal_table(HEADER, _TEXT, title)
     for name, change in _named_changes(found):
         # Brackets in user texts and error messages are printed literally.
@@ -204,7 +214,7 @@ def markdown(found: Comparison) -> str:
     """Return the comparison in Markdown."""
     table = markdown_table(HEADER, [cells(*one) for one in _named_changes(found)], _TEXT)
     lines = "".join(f"- {in_line(line)}\n" for line in remarks(found))
-    title = f"# {in_line(found.b.name)} (B) vs {in_cell(found.a.name)} (A), images/s"
+    title = f"# {in_line(heading(found))}, images/s"
     return f"{title}\n\n{verdict_counts(found)}.\n\n{table}\n\n{lines}"
 
 
@@ -226,5 +236,5 @@ def _values(name: str, change: Change) -> Sequence[object]:
         change.detectable,
         change.verdict,
         change.why,
-        "; ".join(change.settings),
+        "; ".join(map(str, change.settings)),
     )

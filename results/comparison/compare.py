@@ -1,25 +1,34 @@
 """Comparison of two runs point by point, with tests corrected for many points."""
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bench.errors import error_line
 from bench.notes import INTERFERENCE
-from bench.settings.declaration import Role
 from bench.statistics.confidence import (
     CONFIDENCE,
     StandardError,
     error_of_sum,
     standard_error_of_difference,
 )
-from bench.trial import Trial, values_of, with_role
-from results.comparison.differences import Difference, Pairs, run_differences
+from bench.trial import Trial
+from results.comparison.differences import Difference, run_differences
+from results.comparison.pairs import (
+    Key,
+    Pairs,
+    SettingChange,
+    change_of,
+    pair_changed,
+    pair_rows,
+    same_settings,
+    same_size,
+    setting_changes,
+)
 from results.errors import StoreError
 from results.rates import Rate, Ratio
-from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -145,19 +154,11 @@ def detectable_difference(error: StandardError, points: int) -> float:
     return math.expm1(min(errors * error.size, _MOST_ERRORS))
 
 
-# Settings that distinguish points.
-_SETTINGS = with_role(Role.IDENTITY, Role.SCALED, Role.SERVERS)
-_settings = values_of(_SETTINGS)
 # A shorter measurement is no reliable estimate of long-run throughput.
 _BRIEF_SECONDS = 1.0
 VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
 
-Key = Callable[[Trial], Hashable]
 _MOST_NAMED = 3
-_WANTED = {
-    True: "a point with the same settings in both runs",
-    False: "a point with the same network, mode and number of devices in both runs",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +170,7 @@ class Change:
                 result in A)
     why         reason for the verdict; empty if the ratio is enough
     detectable  minimum detectable effect at 90 % power, relative; None if unknown
-    settings    differing settings, each as 'field (A / B)'
+    settings    chosen settings that differ
     """
 
     a: ScalingRow | None
@@ -178,7 +179,7 @@ class Change:
     verdict: str
     why: str = ""
     detectable: float | None = None
-    settings: tuple[str, ...] = ()
+    settings: tuple[SettingChange, ...] = ()
 
     @property
     def trial(self) -> Trial:
@@ -190,6 +191,7 @@ class Change:
 class Comparison:
     """All points of two runs, shared ones first, and the runs' other differences.
 
+    subject     the one setting that differs in every pair; None if points have equal settings
     scatter     pooled run-to-run error of one repeat; None if no point was repeated
     """
 
@@ -197,6 +199,7 @@ class Comparison:
     b: Run
     changes: tuple[Change, ...]
     differences: tuple[Difference, ...]
+    subject: SettingChange | None = None
     scatter: StandardError | None = None
 
     @property
@@ -209,37 +212,24 @@ class Comparison:
         return [one for one in self.changes if one.verdict == verdict]
 
 
-def same_settings(trial: Trial) -> Hashable:
-    """Return the pairing key of equal points: every setting that affects the result."""
-    return _settings(trial)
-
-
-def same_size(trial: Trial) -> Hashable:
-    """Return the pairing key of --across: mode, network and number of devices."""
-    return trial.mode, trial.label, trial.layout.devices
-
-
-def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
+def compare(a: Run, b: Run, key: Key = same_settings, across: str = "") -> Comparison:
     """Compare B with A point by point; points with the same `key` are paired.
+
+    If no point has equal settings in both runs, points that differ in one setting are paired, if
+    every pair has the same change.
 
     The model: repeats of all points have one run-to-run variance. Each point has its own 95 % CI.
     Verdicts are corrected together by Holm's procedure: under the model, the probability of any
     false verdict is at most 5 %, for any number of points. Without the correction, 27 unchanged
     points would give one false verdict on average.
 
-    Raises StoreError if no point is in both runs.
+    Raises StoreError if no point is in both runs. `across` is the command that its text names.
     """
     pairs = pair_rows(a.rows, b.rows, key)
-    if not pairs:
-        across = "Use --across to pair points by network, mode and number of devices"
-        raise StoreError(
-            error_line(
-                f"{a.name}, {b.name}",
-                expected=_WANTED[key is same_settings],
-                got="none" + _nearest(a, b),
-                fix=across if key is same_settings else "",
-            )
-        )
+    changed = [] if pairs or key is not same_settings else pair_changed(a.rows, b.rows)
+    if not pairs and not changed:
+        raise _no_pairs(a, b, key, across)
+    pairs = pairs or changed
     changes = _changes(pairs)
     in_both = {id(row) for pair in pairs for row in pair}
     changes += [_without(row, None) for row in a.rows if id(row) not in in_both]
@@ -249,19 +239,44 @@ def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
         b=b,
         changes=tuple(changes),
         differences=run_differences(a, b, pairs),
+        subject=change_of(pairs) if changed else None,
         scatter=pooled_error([rates for pair in pairs if (rates := _rates(*pair))]),
     )
 
 
-def _nearest(a: Run, b: Run) -> str:
-    """Return the settings in which the most similar points of two runs differ."""
+def _no_pairs(a: Run, b: Run, key: Key, across: str) -> StoreError:
+    """Return the refusal with the differences of the most similar points."""
+    where = f"{a.name}, {b.name}"
     pairs = pair_rows(a.rows, b.rows, same_size)
     if not pairs:
-        return ""
-    nearest = min(pairs, key=lambda pair: len(differing_settings(pair[0].trial, pair[1].trial)))
-    fields = differing_settings(nearest[0].trial, nearest[1].trial)
-    more = ", ..." if len(fields) > _MOST_NAMED else ""
-    return f"; {nearest[0].trial.name} differs in {', '.join(fields[:_MOST_NAMED])}{more}"
+        wanted = "a point with the same network, mode and number of devices in both runs"
+        fix = "Compare runs of the same network and number of devices"
+        return StoreError(error_line(where, expected=wanted, got="none", fix=fix))
+    found = [(setting_changes(one.trial, other.trial), one.trial.name) for one, other in pairs]
+    fewest = min(len(changes) for changes, _ in found)
+    texts = {_listed(changes): name for changes, name in found if len(changes) == fewest}
+    shown = [f"{text} in {name}" for text, name in texts.items()]
+    fix = f"Compare anyway with '{across}'" if across else "Use --across to compare anyway"
+    return StoreError(
+        error_line(
+            where,
+            expected="a point with the same settings in both runs, or the same change of one "
+            "setting in every point",
+            got=_and(shown),
+            fix=fix,
+        )
+    )
+
+
+def _listed(changes: Sequence[SettingChange]) -> str:
+    return _and(list(map(str, changes)))
+
+
+def _and(texts: Sequence[str]) -> str:
+    """Return 'a, b and c', or the first texts and the number of the others."""
+    more = [f"{len(texts) - _MOST_NAMED} more"] if len(texts) > _MOST_NAMED else []
+    *first, last = [*texts[:_MOST_NAMED], *more]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _changes(pairs: Pairs) -> list[Change]:
@@ -289,37 +304,6 @@ def inconclusive_points(found: Comparison, share: float) -> list[Change]:
     """Return the inconclusive points whose minimum detectable effect exceeds `share`."""
     undecided = found.having("undecided")
     return [one for one in undecided if one.detectable is None or one.detectable > share]
-
-
-def pair_rows(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pairs:
-    """Pair rows with the same key, fewest differing settings first; in the order of A."""
-    places = grouped((key(row.trial), m) for m, row in enumerate(b))
-    found = sorted(
-        (
-            len(differing_settings(one.trial, b[m].trial)),
-            sorted((one.trial.key, b[m].trial.key)),
-            n,
-            m,
-        )
-        for n, one in enumerate(a)
-        for m in places.get(key(one.trial), ())
-    )
-    partner: dict[int, int] = {}
-    taken: set[int] = set()
-    for _, _, n, m in found:
-        if n not in partner and m not in taken:
-            partner[n] = m
-            taken.add(m)
-    return [(a[n], b[m]) for n, m in sorted(partner.items())]
-
-
-def differing_settings(a: Trial, b: Trial) -> tuple[str, ...]:
-    """Return the settings in which two trials differ, each as 'field (A / B)'."""
-    return tuple(
-        f"{name} ({one} / {other})"
-        for name, one, other in zip(_SETTINGS, _settings(a), _settings(b), strict=True)
-        if one != other
-    )
 
 
 def _rates(a: ScalingRow, b: ScalingRow) -> Pair | None:
@@ -352,7 +336,7 @@ def _judged(
         verdict=verdict,
         why=why,
         detectable=judgement.detectable if judgement else None,
-        settings=differing_settings(a.trial, b.trial),
+        settings=setting_changes(a.trial, b.trial),
     )
 
 

@@ -6,10 +6,11 @@ matter: a comparison usually compares commits, and kernels are updated often. Th
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from results.comparison.pairs import Pairs, setting_changes
 from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
 from results.repeat import RepeatSummary
 from results.run import Run
@@ -63,9 +64,6 @@ def _fact_text(value: Any) -> str:
     return str(value)
 
 
-Pairs = Sequence[tuple[ScalingRow, ScalingRow]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """A fact that differs in two runs; '' if a run did not record it.
@@ -85,7 +83,7 @@ class Difference:
 def run_differences(a: Run, b: Run, pairs: Pairs) -> tuple[Difference, ...]:
     """Return the differences of the runs' environments and of the compared points.
 
-    Differences that matter come first.
+    Differences that matter come first. Variables that the points set differently are settings.
     """
     found = list(_between(_environment(a), _environment(b), matter=True))
     found += _between(_controller(a, matters=False), _controller(b, matters=False), matter=False)
@@ -96,7 +94,12 @@ def run_differences(a: Run, b: Run, pairs: Pairs) -> tuple[Difference, ...]:
             for one in _between({name: of(point)}, {name: of(other)}, matter=name != "code")
         ]
     for point, other in pairs:
-        found += _between(_conditions(point), _conditions(other), matter=True, unset="unset")
+        asked = {one.name for one in setting_changes(point.trial, other.trial)}
+        conditions = (
+            {name: value for name, value in _conditions(row).items() if name not in asked}
+            for row in (point, other)
+        )
+        found += _between(*conditions, matter=True, unset="unset")
     return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.matters))
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from bench.errors import SpecError, error_line, quoted
-from results.comparison.compare import differing_settings
 from results.comparison.differences import run_differences
+from results.comparison.pairs import setting_changes
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -60,4 +60,4 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
 def _changed(before: HistoryEntry, now: HistoryEntry) -> tuple[str, ...]:
     found = run_differences(before.run, now.run, [(before.row, now.row)])
     relevant = (str(one) for one in found if one.matters)
-    return (*relevant, *differing_settings(before.row.trial, now.row.trial))
+    return (*relevant, *map(str, setting_changes(before.row.trial, now.row.trial)))

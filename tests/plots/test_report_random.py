@@ -20,7 +20,8 @@ from plots.results_csv import results_frame, table_csv
 from plots.summary import summary
 from plots.tables.comparison import markdown as compared
 from plots.tables.scaling import notes, terminal
-from results.comparison.compare import compare, pair_rows, same_size
+from results.comparison.compare import compare
+from results.comparison.pairs import pair_rows, same_size
 from results.run import Run
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show

@@ -93,7 +93,8 @@ def test_unlike_runs_are_refused_unless_asked_for(
     code, said = refusal(commands.report_compare, "fast", "slow")
     assert code == 2
     assert said == (
-        "error: fast and slow: not comparable: processor (P1 / P2). Use --across to compare anyway"
+        "error: fast and slow: not comparable: processor (P1 / P2). "
+        "Compare anyway with 'fab report.compare fast slow --across'"
     )
     said = capsys.readouterr().out
     assert said == "relevant difference: processor (P1 / P2).\nknown for B only: commit.\n"
@@ -101,14 +102,40 @@ def test_unlike_runs_are_refused_unless_asked_for(
     assert "relevant difference: processor (P1 / P2)." in capsys.readouterr().out
 
 
-def test_points_of_other_settings_are_paired_only_across(
-    capsys: pytest.CaptureFixture[str],
+def test_one_changed_setting_is_the_heading(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands.report_compare.body(Context(), "fast", "other", markdown=f"{runs}/c.md")
+    said = capsys.readouterr().out
+    assert "lr 0.01 (default) → 0.5: other (B) vs fast (A), images/s" in said
+    assert "differs in" not in said
+    text = (runs / "c.md").read_text(encoding="utf-8")
+    assert text.startswith("# lr 0.01 (default) → 0.5: other (B) vs fast (A), images/s\n")
+
+
+def test_a_baseline_and_a_run_with_another_setting_are_paired(
+    runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = refusal(commands.report_compare, "fast", "other")
+    commands.report_baseline.body(Context(), "main", run="fast")
+    commands.report_compare.body(Context(), "main", "other")
+    assert "lr 0.01 (default) → 0.5: other (B) vs main (A), images/s" in capsys.readouterr().out
+
+
+def test_two_changed_settings_are_refused_with_the_command(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(runs / "both", *quiet(lr=0.5, dtype="bfloat16"))
+    code, said = refusal(commands.report_compare, "fast", "both")
     assert code == 2
-    assert "Use --across to pair points" in said
-    commands.report_compare.body(Context(), "fast", "other", across=True)
-    assert "alexnet local x1: differs in lr (0.01 / 0.5)." in capsys.readouterr().out
+    assert said == (
+        "error: fast, both: expected a point with the same settings in both runs, or the same "
+        "change of one setting in every point, got dtype float32 (default) → bfloat16 and "
+        "lr 0.01 (default) → 0.5 in alexnet local x1. "
+        "Compare anyway with 'fab report.compare fast both --across'"
+    )
+    commands.report_compare.body(Context(), "fast", "both", across=True)
+    assert (
+        "alexnet local x1: differs in dtype float32 (default) → bfloat16, lr 0.01 (default) → 0.5."
+        in capsys.readouterr().out
+    )
 
 
 def test_the_comparison_is_written_where_asked(runs: Path) -> None:

@@ -29,7 +29,7 @@ from bench.sweep import load_sweep
 from bench.training.options import parser
 from bench.trial import make
 from results import record
-from results.comparison.compare import differing_settings, same_settings
+from results.comparison.pairs import same_settings, setting_changes
 from results.speedup import choose_baselines
 
 def point(trial):
@@ -49,7 +49,7 @@ print(json.dumps({
     "argv": [ENGINES["mxnet"](usual, "worker", 0), ENGINES["mxnet"](smooth, "worker", 0)],
     "help": parser().format_help(),
     "reference": table(),
-    "settings": differing_settings(usual, smooth),
+    "settings": list(map(str, setting_changes(usual, smooth))),
     "same": same_settings(usual) == same_settings(smooth),
     "baseline": [has_baseline(0.0), has_baseline(0.25)],
     "keys": [one.key for one in load_sweep("seed").trials],
@@ -86,7 +86,7 @@ def test_a_setting_is_declared_in_one_file_and_all_readers_have_it(tmp_path: Pat
     (row,) = [line for line in found["reference"].splitlines() if "`label_smoothing`" in line]
     assert "| number | `0.0` |  | ≥ 0, < 1 |" in row
     assert "label_smoothing" not in table()
-    assert found["settings"] == ["label_smoothing (0.0 / 0.25)"]
+    assert found["settings"] == ["label_smoothing 0 (default) → 0.25"]
     assert not found["same"]
     assert found["baseline"] == [True, False]
     assert found["refused"] == "label_smoothing: expected 0 or more, below 1, got 1.0"

@@ -18,8 +18,8 @@ from results.comparison.compare import (
     compare,
     inconclusive_points,
     regressions,
-    same_size,
 )
+from results.comparison.pairs import same_size
 from results.comparison.references import reference
 from results.errors import StoreError
 from results.record import Record
@@ -154,13 +154,14 @@ def test_points_in_which_a_loss_would_not_be_seen_are_told() -> None:
 
 
 def test_runs_without_a_point_in_common_are_refused() -> None:
-    a, b = run("a", *quiet()), run("b", *quiet(lr=0.5))
-    with pytest.raises(StoreError, match="a, b: expected a point with the same settings in both"):
-        compare(a, b)
+    a, b = run("a", *quiet()), run("b", *quiet(devices=2))
     with pytest.raises(StoreError, match=r"same network, mode and number of devices in both runs"):
-        compare(a, run("c", *quiet(devices=2)), same_size)
-    (change,) = compare(a, b, same_size).changes
-    assert change.settings == ("lr (0.01 / 0.5)",)
+        compare(a, run("c", *quiet(devices=2, lr=0.5)))
+    with pytest.raises(StoreError, match=r"same network, mode and number of devices in both runs"):
+        compare(a, b, same_size)
+    c = run("c", *quiet(lr=0.5, batch_per_device=16))
+    (change,) = compare(a, c, same_size).changes
+    assert list(map(str, change.settings)) == ["batch_per_device 8 → 16", "lr 0.01 (default) → 0.5"]
 
 
 def test_unlike_runs_pair_the_most_alike_points() -> None:

@@ -39,7 +39,7 @@ def test_what_changed_is_told_where_it_changed() -> None:
     found = history([dated("a", 1), later, dated("c", 3, steps_per_window=5)], "x1")
     assert found[0].changed == ()
     assert found[1].changed == ("processor (P1 / P2)",)
-    assert found[2].changed == ("processor (P2 / P1)", "steps_per_window (1 / 5)")
+    assert found[2].changed == ("processor (P2 / P1)", "steps_per_window 1 → 5")
     assert remarks(found)[0] == "[2] changed since the previous run: processor (P1 / P2)."
 
 
