@@ -7,6 +7,7 @@ from typing import Any
 from bench.errors import SpecError, brief, error_line, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import offsets_of
+from im2rec_tools.formats.tree import prepared_parts
 
 LIST = ".txt"
 _BESIDE = (".idx", ".lst", ".json")
@@ -73,6 +74,16 @@ def shards(data: str) -> tuple[Path, ...]:
             )
         found += sorted(path.glob("*.rec")) if path.is_dir() else [path]
     if not found:
+        parts = prepared_parts(Path(data))
+        if parts:
+            raise SpecError(
+                error_line(
+                    data,
+                    expected=".rec files",
+                    got=f"a prepared folder ({', '.join(parts)})",
+                    fix=f"Give one part of it, such as {next(iter(parts.values()))}",
+                )
+            )
         raise SpecError(
             error_line(
                 data, expected=".rec files", got="none", fix="Create them by 'fab data.prepare'"

@@ -24,6 +24,8 @@ from im2rec_tools.packing import manifest
 from im2rec_tools.progress import Plan, Progress, Update
 
 _UPDATE_EVERY = 500
+# End of the names of TensorFlow Datasets: imagenet2012-train.tfrecord-00000-of-01024.
+_DATASETS = ".tfrecord"
 _OFFSET = Option(
     "label-offset",
     "N",
@@ -152,6 +154,16 @@ def _sources(path: Path, name: str) -> list[Path]:
     found = {key: files for key, files in shard_sets(path).items() if files[0].suffix != ".rec"}
     if name not in found:
         names = ", ".join(found) or "none"
+        if any(key.endswith(_DATASETS) for key in found):
+            raise DataError(
+                error_line(
+                    path,
+                    expected=f"ImageNet's TFRecord files {name}-*-of-*",
+                    got=names,
+                    problem="files of TensorFlow Datasets have other fields",
+                    fix="Save the images in class folders, and pack them with data.prepare DIR",
+                )
+            )
         raise DataError(error_line(path, expected=f"TFRecord files {name}-*-of-*", got=f"{names}"))
     return found[name]
 

@@ -3,6 +3,7 @@
 
 # ruff: noqa: PLC0415 - protobuf takes long to load, and few commands need it
 
+import shlex
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from google_crc32c import value
 from im2rec_tools.errors import DataError, error_line
 
 _MASK = 0xA282EAD8
+_GZIP = b"\x1f\x8b"
 _LABEL = "image/class/label"
 LARGEST_LABEL = 2**24  # a record's 32-bit float is exact up to here
 
@@ -60,6 +62,15 @@ def records(path: Path) -> Iterator[bytes]:
                 raise DataError(error_line(where, problem="truncated", fix="Copy the file again"))
             length, crc = struct.unpack("<QI", head)
             if crc != masked_crc(head[:8]):
+                if not offset and head.startswith(_GZIP):
+                    raise DataError(
+                        error_line(
+                            path,
+                            expected="uncompressed TFRecords",
+                            got="gzip data",
+                            fix=f"Decompress the file first: {_gunzip(path)}",
+                        )
+                    )
                 raise DataError(
                     error_line(
                         where, problem="wrong checksum of the length", fix="Copy the file again"
@@ -76,6 +87,13 @@ def records(path: Path) -> Iterator[bytes]:
                 )
             yield data
             offset, number = offset + length + 16, number + 1
+
+
+def _gunzip(path: Path) -> str:
+    """Return a command that decompresses a file whose name does not end in .gz."""
+    name = shlex.quote(str(path))
+    packed = shlex.quote(f"{path}.gz")
+    return f"mv {name} {packed} && gunzip {packed}"
 
 
 @cache

@@ -90,6 +90,11 @@ def test_data_that_is_not_there_is_refused(tmp_path: Path, data: str, said: str)
     assert "\n" not in str(caught.value)
 
 
+def test_a_prepared_folder_is_refused_with_the_part_to_give(folder: Path) -> None:
+    with pytest.raises(SpecError, match=r"prepared folder \(train, val\)\. .* such as .*/train$"):
+        shards(str(folder.parent))
+
+
 def test_a_file_that_may_not_be_read_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

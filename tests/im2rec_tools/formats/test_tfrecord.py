@@ -1,5 +1,6 @@
 """TFRecord files: framing, checksums and fields of ImageNet, in both directions."""
 
+import gzip
 import struct
 from pathlib import Path
 
@@ -149,6 +150,18 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
     path.write_bytes((tfrecord.frame(b"x" * 300) * 2)[:-cut])
     with pytest.raises(DataError, match=r"record 1 at byte 316 of .*: truncated"):
         list(tfrecord.records(path))
+
+
+def test_a_compressed_file_and_files_of_tensorflow_datasets_are_refused_as_such(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "train-00000-of-00001"
+    path.write_bytes(gzip.compress(tfrecord.frame(b"x" * 300)))
+    with pytest.raises(DataError, match=r"got gzip data\. Decompress .*: mv .* && gunzip .*\.gz$"):
+        lines(FROM.planned({"path": str(tmp_path), "out": str(tmp_path / "back")}))
+    path.rename(tmp_path / "imagenet2012-train.tfrecord-00000-of-00001")
+    with pytest.raises(DataError, match="files of TensorFlow Datasets have other fields"):
+        FROM.planned({"path": str(tmp_path), "out": str(tmp_path / "back")})
 
 
 def test_examples_of_something_else_are_refused(tmp_path: Path) -> None:
