@@ -86,16 +86,11 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
 
     The results are printed, and kept in the run's folder, so that a resumed run uses the same.
     """
-    limit = MOST_BATCH if most is True else parse_int("--auto-batch", str(most), most=MOST_BATCH)
+    limit = _limit(most)
     points(what, where)  # report mistakes before the long search
-    groups: dict[tuple[Any, ...], list[Trial]] = {}
-    for trial in what.trials:
-        groups.setdefault(tuple(trial.value(name) for name in _ALIKE), []).append(trial)
     kept, trials = _kept(folder), []
-    for alike in groups.values():
-        name = f"{alike[0].label} {alike[0].training.dtype}"
-        layouts = sorted({str(_layout(trial)) for trial in alike})
-        key = json.dumps([limit, *(alike[0].value(field) for field in _ALIKE), *layouts])
+    for alike in _groups(what):
+        name, key = _name(alike), _key(alike, limit)
         known = key in kept
         if not known:
             kept[key] = _found(alike, where, limit, name)
@@ -103,6 +98,42 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
         before = " (found earlier in this run)" if known else ""
         echo(f"{name}: {kept[key]} images per device{before}")
         trials += [trial.replace(batch_per_device=kept[key]) for trial in alike]
+    return _in_order(what, trials)
+
+
+def known_batches(what: Sweep, folder: Path, most: Any) -> tuple[Sweep, list[str]]:
+    """Set the batches that a run folder keeps; also return the networks without one."""
+    limit, kept, trials, unknown = _limit(most), _kept(folder), list[Trial](), list[str]()
+    for alike in _groups(what):
+        batch = kept.get(_key(alike, limit))
+        unknown += [_name(alike)] * (batch is None)
+        trials += [trial.replace(batch_per_device=batch or 1) for trial in alike]
+    return _in_order(what, trials), unknown
+
+
+def _limit(most: Any) -> int:
+    return MOST_BATCH if most is True else parse_int("--auto-batch", str(most), most=MOST_BATCH)
+
+
+def _groups(what: Sweep) -> list[list[Trial]]:
+    """Return the trials in groups that have the same batch."""
+    groups: dict[tuple[Any, ...], list[Trial]] = {}
+    for trial in what.trials:
+        groups.setdefault(tuple(trial.value(name) for name in _ALIKE), []).append(trial)
+    return list(groups.values())
+
+
+def _name(alike: Sequence[Trial]) -> str:
+    return f"{alike[0].label} {alike[0].training.dtype}"
+
+
+def _key(alike: Sequence[Trial], limit: int) -> str:
+    layouts = sorted({str(_layout(trial)) for trial in alike})
+    return json.dumps([limit, *(alike[0].value(field) for field in _ALIKE), *layouts])
+
+
+def _in_order(what: Sweep, trials: list[Trial]) -> Sweep:
+    """Return the sweep with these trials in the order of its own."""
     order = {trial.replace(batch_per_device=0): n for n, trial in enumerate(what.trials)}
     trials.sort(key=lambda trial: order[trial.replace(batch_per_device=0)])
     return replace(what, trials=tuple(trials))

@@ -108,10 +108,7 @@ def job_setup(
     if not hosts:
         yield local_setup(what)
         return
-    if scheduler not in {"first", *_CONTROLLER}:
-        raise LaunchError(
-            error_line("--scheduler", expected="first or controller", got=quoted(scheduler))
-        )
+    _check_scheduler(scheduler)
     wanted = Requirements(
         tree=options.tree,
         interface=options.interface,
@@ -164,6 +161,24 @@ def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...
     )
     note = "# listed names in place of addresses; a sweep looks up the numeric addresses"
     return (named, [note]) if named else ((this_machine(),), [])
+
+
+def planned_scheduler(scheduler: str) -> Host | None:
+    """Return the scheduler's host of a printed plan, if not the first.
+
+    LaunchError if the place is unknown.
+    """
+    _check_scheduler(scheduler)
+    machine = this_machine()
+    name = f"{machine.name} (controller)"
+    return replace(machine, name=name, address=machine.name) if scheduler in _CONTROLLER else None
+
+
+def _check_scheduler(scheduler: str) -> None:
+    if scheduler not in {"first", *_CONTROLLER}:
+        raise LaunchError(
+            error_line("--scheduler", expected="first or controller", got=quoted(scheduler))
+        )
 
 
 def _controller(found: list[HostReport]) -> Host:

@@ -92,6 +92,7 @@ class ClusterSetup:
     data        manifest of each trial's data on the hosts, by its key; None: data is local
     log_budget  bytes of log kept per process
     retries     further tries of a repeat after a failure from outside the trial
+    expected    seconds of a run by the key of its point, as earlier runs took
     """
 
     hosts: tuple[Host, ...]
@@ -103,6 +104,7 @@ class ClusterSetup:
     data: dict[str, str] | None = None
     log_budget: int = BUDGET_BYTES
     retries: int = 0
+    expected: dict[str, float] = field(default_factory=dict)
 
 
 def points(what: Sweep, where: ClusterSetup) -> list[PlannedRun]:
@@ -151,8 +153,8 @@ def sweep(
     compress_again(store.folder / LOGS)
     store.write(ASKED, json.dumps(asked) + "\n")
     done = store.elapsed_seconds()
-    before = sum(name in done for _, name in wanted)
     order = wanted if order is None else order
+    before = sum(name in done for _, name in order)
     left = [(trial, name) for trial, name in order if name not in done]
     if left:
         store.write(SWEEP, what.text)
@@ -176,8 +178,8 @@ def sweep(
                 trial=trial,
                 identity=name,
                 number=before + index + 1,
-                total=len(wanted),
-                seconds_left=sweep_seconds_left(keys[index:], finished),
+                total=len(order),
+                seconds_left=sweep_seconds_left(keys[index:], finished, where.expected),
             )
             record = yield from _tries(start, where, store, agents)
             if record.status == "ok":

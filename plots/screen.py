@@ -33,7 +33,7 @@ class SweepScreen:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Screen(err=True)
         self._bar = Progress(
-            TextColumn("repeats {task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("runs {task.completed:.0f}/{task.total:.0f}"),
             BarColumn(),
             TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),

@@ -1,6 +1,6 @@
 """Progress of a running job and the time left, for the live display."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -52,17 +52,23 @@ class JobProgress:
 SweepUpdate = RepeatStart | Event | JobProgress | Record
 
 
-def sweep_seconds_left(left: Sequence[str], finished: Iterable[tuple[str, float]]) -> float | None:
-    """Estimate the seconds that the remaining repeats take; None if none has finished.
+def sweep_seconds_left(
+    left: Sequence[str],
+    finished: Iterable[tuple[str, float]],
+    expected: Mapping[str, float] | None = None,
+) -> float | None:
+    """Estimate the seconds that the remaining repeats take; None if unknown.
 
     `left` has the key of each remaining repeat's point, `finished` key and elapsed seconds of each
-    finished one. A repeat takes as long as the mean of its point, or of all if its point is new.
+    finished one, `expected` the seconds of a repeat by key, from earlier runs. A repeat takes as
+    long as the mean of its point, else as expected, else the mean of all.
     """
     elapsed: dict[str, list[float]] = {}
     for key, seconds in finished:
         elapsed.setdefault(key, []).append(seconds)
-    if not elapsed:
+    means = dict(expected or {}) | {key: fmean(one) for key, one in elapsed.items()}
+    if not means:
         return None
-    overall = fmean(seconds for one in elapsed.values() for seconds in one)
-    means = {key: fmean(one) for key, one in elapsed.items()}
+    every = [seconds for one in elapsed.values() for seconds in one]
+    overall = fmean(every or means.values())
     return sum(means.get(key, overall) for key in left)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.engines.faults import KINDS
 from bench.errors import SpecError, error_line, parse_int, quoted
 from bench.settings.parts import DATA
 from bench.settings.secrets import masked_word
@@ -27,16 +26,16 @@ from tasks.cli import (
     task,
 )
 from tasks.plan import (
-    ENGINE,
     JOB_GROUP,
     PLAN_OPTIONS,
     engine_name,
     option_fields,
+    plan_line,
     selected,
     sweep_for_hosts,
+    sweep_forecast,
 )
 from tasks.report import (
-    RUN,
     SPEEDUP_BASELINE,
     build_report,
     checked_baseline,
@@ -102,7 +101,12 @@ def measure(
         if redone:
             left, order = redone, [one for one in order if one[1] in redone]
         reported = _with_earlier(wanted, replace(what, trials=trials), where, store.folder)
-        failed = show_sweep(sweep(what, reported, where, store, order))
+        measured = [name.key for _, name in wanted if name not in left]
+        ahead = sweep_forecast(what, measured, where.hosts, store.folder)
+        echo(plan_line(ahead, where.hosts), err=True)
+        expected = {one.trial.key: one.seconds for one in ahead if not one.assumed}
+        informed = replace(where, expected=expected)
+        failed = show_sweep(sweep(what, reported, informed, store, order))
     finally:
         store.close()
     if not left:
@@ -186,24 +190,12 @@ def _with_earlier(
             "",
             "Run points in file order instead of randomizing the order within each repeat",
         ),
-        "repeats": OptionHelp("N", "Repeats of each point, each a fresh job", empty="the sweep's"),
-        "auto_batch": OptionHelp(
-            "N",
-            "Use the largest batch per device that fits each network, at most N if given",
-            empty="off",
-        ),
-        "run": replace(RUN, empty="the sweep's name", group="Results"),
         "speedup_baseline": replace(SPEEDUP_BASELINE, group="Results"),
         "log_budget": OptionHelp(
             "MIB",
             "Keep the last part of each process's output, up to this size",
             unit="MiB",
             group="Results",
-        ),
-        "scheduler": OptionHelp(
-            "PLACE",
-            "Where the scheduler runs: first (on the first host) or controller (on this machine)",
-            group=JOB_GROUP,
         ),
         "port": OptionHelp("PORT", "Port of the scheduler", empty="a free port", group=JOB_GROUP),
         "rendezvous": OptionHelp(
@@ -224,15 +216,6 @@ def _with_earlier(
             "if that is longer",
             unit="s",
             group="Deadlines",
-        ),
-        "engine": ENGINE,
-        "fault": OptionHelp(
-            "FAULT",
-            "Inject a fault into a simulated point: POINT:ROLE[-INDEX]:KIND[@WINDOW][:first], such "
-            "as x2:worker-1:kill@3; kinds (see docs/how-to/rehearse-failures.md): "
-            + ", ".join(KINDS),
-            empty="none",
-            group="Simulation",
         ),
     },
     iterable=["fault", "x"],

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bench.engines.faults import KINDS
 from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault
 from bench.trial import chosen
 from im2rec_tools.options import OptionHelp
+from im2rec_tools.progress import time_left
 from im2rec_tools.terminal import echo
 from tasks.cli import NO_HOST_OPTIONS, hosts_task, read_only_command
+from tasks.report import RUN, RUNS, new_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
+    from pathlib import Path
+
+    from bench.trial import Trial
+    from launch.forecast import PointForecast
     from launch.hosts import Host
+    from launch.job.plan import Process
 
 ENGINE = OptionHelp(
     "ENGINE",
@@ -54,6 +62,26 @@ PLAN_OPTIONS = {
         empty="none",
         group=JOB_GROUP,
     ),
+    "repeats": OptionHelp("N", "Repeats of each point, each a fresh job", empty="the sweep's"),
+    "auto_batch": OptionHelp(
+        "N",
+        "Use the largest batch per device that fits each network, at most N if given",
+        empty="off",
+    ),
+    "run": replace(RUN, empty="the sweep's name", group="Results"),
+    "scheduler": OptionHelp(
+        "PLACE",
+        "Where the scheduler runs: first (on the first host) or controller (on this machine)",
+        group=JOB_GROUP,
+    ),
+    "engine": ENGINE,
+    "fault": OptionHelp(
+        "FAULT",
+        "Inject a fault into a simulated point: POINT:ROLE[-INDEX]:KIND[@WINDOW][:first], such as "
+        "x2:worker-1:kill@3; kinds (see docs/how-to/rehearse-failures.md): " + ", ".join(KINDS),
+        empty="none",
+        group="Simulation",
+    ),
 }
 
 
@@ -67,43 +95,152 @@ def engine_name(text: str) -> str:
     options={
         **PLAN_OPTIONS,
         "port": OptionHelp("PORT", "Port of the scheduler", group=JOB_GROUP),
+        "commands": OptionHelp("", "Print the commands of all processes instead of the table"),
     },
-    iterable=["x"],
+    iterable=["fault", "x"],
+    optional=["auto_batch"],
     example="smoke --hostfile hosts",
 )
 def bench_plan(  # type: ignore[no-untyped-def]
     c,
     sweep,
+    fault=None,
     x=None,
     host_options=NO_HOST_OPTIONS,
+    run="",
     port="9091",
     point="",
+    engine="",
     servers_per_host="",
     server_hosts="",
     precision="",
     budget="",
+    repeats="",
+    scheduler="first",
+    auto_batch="",
+    commands=False,
 ):
-    """Print every process of a sweep without starting any.
+    """Print the points, runs and expected time of a sweep.
 
-    Prints the host, role, environment and command of each process, for every point.
+    Starts nothing. Estimates the time from earlier runs on these hosts. With --commands, prints
+    the host, role, environment and command of each process, for every point.
     """
-    from launch.job.plan import describe, oversubscription, plan
-    from launch.setup import listed_hosts, planned_hosts
+    from launch.auto_batch import check_fitting, known_batches
+    from launch.job.plan import plan
+    from launch.setup import listed_hosts, planned_hosts, planned_scheduler
 
-    hosts = listed_hosts(host_options)
+    engine = engine_name(engine)
+    listed = listed_hosts(host_options, only_named=engine == "fake")
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
-    what = sweep_for_hosts(hosts, sweep, fields, "")
-    hosts, note = planned_hosts(hosts, what)
-    echo(*note)
-    for trial in chosen(what.trials, point):
+    fields |= {"batch_per_device": 1} if auto_batch else {}
+    what = sweep_for_hosts(listed, sweep, fields, engine)
+    if auto_batch:
+        check_fitting(what, listed)
+    what = selected(what, point, repeats, fault)
+    folder = new_folder(run or what.name)
+    unknown: list[str] = []
+    if auto_batch:
+        what, unknown = known_batches(what, folder, auto_batch)
+    hosts, note = planned_hosts(listed, what)
+    place = planned_scheduler(scheduler) if listed else None
+    plans = {
+        trial: plan(trial, hosts, parse_int("--port", port, most=65535), place)
+        for trial in what.trials
+    }
+    if commands:
+        echo(*note)
+        _show_commands(plans, hosts)
+        return
+    _show_points(sweep_forecast(what, measured_there(what, hosts, folder), hosts, folder), hosts)
+    if unknown:
+        echo(f"batch not known before the sweep searches it: {', '.join(unknown)}")
+    echo("--commands prints the commands of all processes")
+
+
+def _show_commands(plans: dict[Trial, list[Process]], hosts: Sequence[Host]) -> None:
+    from launch.job.plan import describe, oversubscription
+
+    for trial, processes in plans.items():
         echo(
             "",
             f"# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
             f"{trial.device_batch} per device, {trial.worker_batch} per worker, "
             f"{trial.global_batch} in total",
         )
-        processes = plan(trial, hosts, parse_int("--port", port, most=65535))
         echo(*oversubscription(trial, hosts), *describe(processes))
+
+
+def measured_there(what: Sweep, hosts: Sequence[Host], folder: Path) -> list[str]:
+    """Return the point's key of each run of a sweep that its run folder holds."""
+    from launch.forecast import measured_keys
+    from launch.hosts import rehearse
+
+    if all(one.engine == "fake" for one in what.trials) and not any(one.login for one in hosts):
+        hosts = rehearse(max(one.hosts for one in what.trials), 1)
+    return measured_keys(folder, what.trials, what.repeats, hosts)
+
+
+def sweep_forecast(
+    what: Sweep, measured: Iterable[str], hosts: Sequence[Host], folder: Path
+) -> list[PointForecast]:
+    """Forecast a sweep by the newest runs on these hosts, and by its own.
+
+    `measured` has the key of each measured run.
+    """
+    from launch.forecast import earlier_runs, forecast
+    from launch.hosts import rehearse
+
+    names = {host.name for host in (*hosts, *rehearse(max(t.hosts for t in what.trials), 1))}
+    return forecast(what.trials, what.repeats, measured, earlier_runs(RUNS, names, folder))
+
+
+def plan_line(points: Sequence[PointForecast], hosts: Sequence[Host]) -> str:
+    """Return the line '8 points, 24 runs, 0 measured, about 4 min on ...'."""
+    runs, measured = sum(one.runs for one in points), sum(one.measured for one in points)
+    parts = [
+        f"{len(points)} point{'s' * (len(points) != 1)}",
+        f"{runs} run{'s' * (runs != 1)}",
+        f"{measured} measured",
+    ]
+    if measured < runs:
+        left = time_left(sum(one.seconds_left for one in points))
+        parts.append(f"about {left} on {_place(points, hosts)}{_assumption(points)}")
+    return ", ".join(parts)
+
+
+def _place(points: Sequence[PointForecast], hosts: Sequence[Host]) -> str:
+    listed = any(one.login for one in hosts)
+    if not listed and (len(hosts) == 1 or all(one.trial.engine == "fake" for one in points)):
+        return "this machine"
+    return f"{len(hosts)} {'' if listed else 'example '}host{'s' * (len(hosts) > 1)}"
+
+
+def _assumption(points: Sequence[PointForecast]) -> str:
+    left = [one for one in points if one.measured < one.runs]
+    guessed = [one for one in left if one.assumed]
+    if not guessed:
+        return ""
+    seconds = round(sum(one.seconds for one in guessed) / len(guessed))
+    which = "" if guessed == left else f" for {len(guessed)} of {len(points)} points"
+    return f", assuming {seconds} s per run: no earlier records{which}"
+
+
+def _show_points(points: Sequence[PointForecast], hosts: Sequence[Host]) -> None:
+    from im2rec_tools.console import Screen, cell
+    from plots.tables.layout import terminal_table
+
+    echo(plan_line(points, hosts))
+    names = ("point", "devices", "hosts", "batch", "runs", "time left")
+    table = terminal_table(names, {"point"})
+    for one in points:
+        trial = one.trial
+        batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
+        left = f"about {time_left(one.seconds_left)}" if one.seconds_left else "measured"
+        counts = (trial.layout.devices, trial.hosts, batch, f"{one.measured}/{one.runs}", left)
+        table.add_row(*(cell(str(value)) for value in (trial.name, *counts)))
+    console = Screen(highlight=False)
+    wide = console if console.is_terminal else Screen(highlight=False, width=120)
+    wide.print(table)
 
 
 def selected(what: Sweep, point: str, repeats: str, faults: list[str] | None) -> Sweep:

@@ -14,6 +14,12 @@ def test_the_remaining_repeats_take_as_long_as_those_of_their_point() -> None:
     assert sweep_seconds_left(["a"], []) is None
 
 
+def test_earlier_runs_count_until_a_repeat_of_the_point_has_finished() -> None:
+    expected = {"a": 5.0, "b": 7.0}
+    assert sweep_seconds_left(["a", "b", "new"], [], expected) == 5.0 + 7.0 + 6.0
+    assert sweep_seconds_left(["a", "b", "new"], [("a", 9.0)], expected) == 9.0 + 7.0 + 9.0
+
+
 def test_a_job_is_estimated_by_its_windows_or_epochs_so_far() -> None:
     assert job_seconds_left(4, 10, 8.0) == 12.0
     assert job_seconds_left(1, 3, 60.0, since=20.0) == 100.0

@@ -222,14 +222,18 @@ def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_plan_of_the_study_shows_every_process_of_sixteen_hosts(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    fabfile.plan.bench_plan.body(Context(), "seed", point="resnet-152 dist_device_sync x256")
+    fabfile.plan.bench_plan.body(
+        Context(), "seed", point="resnet-152 dist_device_sync x256", commands=True
+    )
     text = capsys.readouterr().out
     assert text.count("DMLC_ROLE=worker") == text.count("DMLC_ROLE=server") == 16
     assert text.count("DMLC_ROLE=scheduler") == 1
     assert "batch 32 per device, 512 per worker, 8192 in total" in text
     few = tmp_path / "hosts"
     few.write_text("192.0.2.1 slots=3\n192.0.2.2 slots=3\n192.0.2.3 slots=3\n")
-    fabfile.plan.bench_plan.body(Context(), "seed", hostfile=str(few), point="alexnet")
+    fabfile.plan.bench_plan.body(
+        Context(), "seed", hostfile=str(few), point="alexnet", commands=True
+    )
     points = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# alex")]
     names = [line.partition(":")[0] for line in points]
     assert names == [

@@ -51,7 +51,7 @@ def test_a_plan_of_a_sweep_runs_nothing_of_it(tmp_path: Path) -> None:
         f'env = ["LD_PRELOAD={tmp_path}/evil.so", "PYTHONSTARTUP={program}"]\n[[points]]\n'
     )
     done = subprocess.run(
-        [Path(sys.executable).with_name("fab"), "bench.plan", sweep],
+        [Path(sys.executable).with_name("fab"), "bench.plan", sweep, "--commands"],
         cwd=ROOT,
         capture_output=True,
         text=True,

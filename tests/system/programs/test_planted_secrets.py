@@ -153,6 +153,7 @@ def test_planted_secrets_are_found_in_nothing_that_is_written(
         ("results.export", "--run", run, "--to", tmp_path / "all" / "exports"),
         ("hosts.logs", "--run", run, "--point", "alexnet"),
         ("bench.plan", sweep, *ASKED),
+        ("bench.plan", sweep, "--commands", *ASKED),
     ):
         said += [forked(*words).printed]
     assert [text for text in said if leaks(text)] == []
