@@ -19,6 +19,7 @@ if not __package__:
     )
     raise SystemExit(2)
 
+from bench.data import input_format
 from bench.errors import SpecError, error_line
 from bench.train_imagenet import main
 from bench.training.options import Options, add_all, empty, given, options_of
@@ -61,7 +62,14 @@ def parse(argv: Sequence[str]) -> Options:
                 "--auto-batch", expected="a network by name", fix="Use 'python -m bench.auto_batch'"
             )
         )
+    prefix = typed["pretrained_model"]
+    input_format.fill_from_checkpoint(typed, argv, prefix)
+    # The checkpoint decides the image shape.
+    known = ["--image-shape"] if input_format.path_of(prefix).is_file() else []
+    input_format.fill_from_shards(typed, [*argv, *known], (3, 224, 224))
     epoch, typed["load_epoch"] = typed["load_epoch"], 0
+    if "--load-epoch" not in input_format.given_options(argv):
+        epoch = input_format.newest_epoch(prefix)
     return dataclasses.replace(
         options_of(typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch
     )

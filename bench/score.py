@@ -15,7 +15,9 @@ if not __package__:
     )
     raise SystemExit(2)
 
+from bench.data import input_format
 from bench.errors import SpecError, error_line, is_whole, quoted
+from bench.predict import add_input_options
 from bench.settings.parts import DATA
 from bench.training.options import empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
@@ -28,18 +30,14 @@ def parser() -> argparse.ArgumentParser:
     made = empty("score", "Score a checkpoint on a set of images.")
     add = made.add_argument
     add("--model", required=True, metavar="PREFIX", help="Prefix of the checkpoint's files")
-    add("--load-epoch", type=int, default=0, metavar="N", help="Epoch of the checkpoint")
+    add("--load-epoch", type=int, metavar="N", help="Epoch of the checkpoint [the newest]")
     add("--data-val", required=True, metavar="PATH", help=f"Shards: {DATA}")
     text = "Metrics: acc, top_k_accuracy_K, ce, nll-loss"
-    add("--metrics", default="acc,top_k_accuracy_5", metavar="LIST", help=text)
+    usual = "[acc; above 5 classes, also top_k_accuracy_5]"
+    add("--metrics", metavar="LIST", help=f"{text} {usual}")
     add("--batch-size", type=int, default=32, metavar="N", help="Images per batch")
     add("--gpus", default="", metavar="N", help="Index of the GPU [CPU]")
-    text = "Channels, height and width"
-    add("--image-shape", default="3,224,224", metavar="C,H,W", help=text)
-    text = "Mean subtracted from each channel, as in training"
-    add("--rgb-mean", default="0,0,0", metavar="R,G,B", help=text)
-    text = "Standard deviation that each channel is divided by, as in training"
-    add("--rgb-std", default="1,1,1", metavar="R,G,B", help=text)
+    add_input_options(made)
     add("--data-nthreads", default="4", metavar="N", help="Decoding threads")
     return made
 
@@ -75,7 +73,8 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     Raises SpecError if model or data cannot be read.
     """
     typed = vars(parser().parse_args(argv))
-    asked = metrics(typed["metrics"])
+    asked = None if typed["metrics"] is None else metrics(typed["metrics"])
+    input_format.fill_from_checkpoint(typed, argv, typed["model"])
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]
     reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
     options = parse([*reading, "--test-io=1", "--network=tiny"])
@@ -88,26 +87,32 @@ def score(argv: Sequence[str]) -> dict[str, float]:
 
     whole = whole_data(options.data_train)
     size = min(options.batch_size, whole.epoch)
+    epoch = typed["load_epoch"]
     run = predictor(
         typed["model"],
-        typed["load_epoch"],
+        input_format.newest_epoch(typed["model"]) if epoch is None else epoch,
         (size, *options.image_shape),
         device_contexts(options)[0],
     )
-    ks = {k for k in asked.values() if k > 1} or {1}
-    sums = dict.fromkeys(ks, validation.Score())
+    sums: dict[int, validation.Score] = {}
     for data, label, kept in loader.validation_batches(options, whole, size):
         scores, labels = run(data)[:kept], label.asnumpy()[:kept]
-        if max(ks) > scores.shape[1]:
-            raise SpecError(
-                error_line(
-                    "--metrics", expected=f"k of at most {scores.shape[1]} classes", got=max(ks)
-                )
-            )
+        asked = asked or metrics("acc,top_k_accuracy_5" if scores.shape[1] > 5 else "acc")
+        sums = sums or dict.fromkeys(_ks(asked, scores.shape[1]), validation.Score())
         sums = {k: sum_ + validation.score_outputs(scores, labels, k) for k, sum_ in sums.items()}
     one = next(iter(sums.values()))
-    found = {0: one.loss, 1: one.correct, **{k: sums[k].in_top_k for k in ks if k > 1}}
-    return {name: float(found[k]) / one.total for name, k in asked.items()}
+    found = {0: one.loss, 1: one.correct, **{k: sums[k].in_top_k for k in sums if k > 1}}
+    return {name: float(found[k]) / one.total for name, k in (asked or {}).items()}
+
+
+def _ks(asked: dict[str, int], classes: int) -> set[int]:
+    """Return the k of each top-k accuracy; SpecError for more than the classes."""
+    ks = {k for k in asked.values() if k > 1} or {1}
+    if max(ks) > classes:
+        raise SpecError(
+            error_line("--metrics", expected=f"k of at most {classes} classes", got=max(ks))
+        )
+    return ks
 
 
 def main() -> None:

@@ -23,13 +23,15 @@ if not __package__:
 
 from bench import events
 from bench.auto_batch import advice, is_out_of_memory, sized
+from bench.data import input_format
 from bench.engines import server
 from bench.environment import computing, software
 from bench.errors import SpecError, error_line
 from bench.kvstores import is_distributed
+from bench.networks import NETWORKS, named
 from bench.notes import as_json
 from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
-from bench.training.options import Options, parse
+from bench.training.options import Options, given, options_of, parser
 from bench.training.startup import announce_rendezvous, prepare_arithmetic
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
@@ -157,6 +159,14 @@ def _explain(error: Exception, options: Options) -> NoReturn:
     else:
         traceback.print_exception(error)
     _fail(error, 1)
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """Parse the options; classes and image shape not given are those of the shards."""
+    typed = given(parser(), argv)
+    network, _ = named(typed["network"])
+    input_format.fill_from_shards(typed, argv, NETWORKS[network].image_shape)
+    return options_of(typed)
 
 
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:

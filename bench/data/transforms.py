@@ -56,7 +56,16 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
                 fix="Set --num-classes to the number of classes",
             )
         )
-    pixels = _decode(record.image, len(out), where)
+    fill(record.image, options, out, where, draw)
+    return record.labels[0]
+
+
+def fill(image: bytes, options: Options, out: Any, where: str, draw: Any = None) -> None:
+    """Decode, crop and normalize an encoded image into `out`, as `read_image` does.
+
+    Raises SpecError that begins with `where` if there is no such image.
+    """
+    pixels = _decode(image, len(out), where)
     _check_size(pixels, options.augmentation if draw else NONE, out.shape[1:], where)
     if draw:
         pixels = augment(pixels, options.augmentation, out.shape[1:], draw)
@@ -69,7 +78,6 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
         np.subtract(plane, np.float32(options.rgb_mean[channel]), out=out[channel])
         if options.rgb_std[channel] != 1:
             out[channel] *= np.float32(1 / options.rgb_std[channel])
-    return record.labels[0]
 
 
 def _decode(image: bytes, channels: int, where: str) -> Any:

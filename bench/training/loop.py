@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import events
-from bench.data import loader, page_cache
+from bench.data import input_format, loader, page_cache
 from bench.data.partition import worker_partition
 from bench.data.shards import shards
 from bench.errors import SpecError, error_line
@@ -305,6 +305,7 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
             options.image_shape,
             loaded=bool(options.load_epoch),
         )
+        input_format.write(options.model_prefix, input_format.described(options))
     with profile(worker):
         windows, ended, accuracy = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(

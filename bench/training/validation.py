@@ -90,11 +90,26 @@ def score(scores: Any, labels: Any, k: int) -> Score:
     )
 
 
+def _are_probabilities(given: Any) -> bool:
+    return bool((given >= 0).all() and np.allclose(given.sum(axis=1), 1, atol=1e-3))
+
+
 def score_outputs(given: Any, labels: Any, k: int) -> Score:
     """Score outputs of a network that may end with a softmax (rows that add up to 1)."""
-    if (given >= 0).all() and np.allclose(given.sum(axis=1), 1, atol=1e-3):
+    if _are_probabilities(given):
         given = np.log(np.maximum(given, _LEAST))
     return score(given, labels, k)
+
+
+def probabilities(given: Any) -> Any:
+    """Return a network's outputs (N, classes) as probabilities.
+
+    The network may end with a softmax.
+    """
+    if _are_probabilities(given):
+        return given
+    powers = np.exp(given - given.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def score_batches(

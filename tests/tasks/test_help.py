@@ -12,7 +12,7 @@ from invoke.collection import Collection
 from invoke.parser import Parser
 
 import fabfile
-from bench import auto_batch, fine_tune, score
+from bench import auto_batch, fine_tune, predict, score
 from bench.settings import reference as settings_reference
 from bench.training import options
 from im2rec_tools import cli, im2rec
@@ -161,6 +161,7 @@ def test_help_shows_arguments_defaults_with_units_and_groups() -> None:
 PROGRAMS = {
     "bench.train_imagenet": options.parser(),
     "bench.score": score.parser(),
+    "bench.predict": predict.parser(),
     "bench.fine_tune": fine_tune.parser(),
     "bench.auto_batch": auto_batch.parser(),
     "bench.settings.reference": settings_reference.parser(),

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import fine_tune
+from bench import fine_tune, predict, train_imagenet
+from bench.data import input_format
 from bench.errors import SpecError
 from bench.score import metrics, score
 from bench.training.loop import train
@@ -85,6 +86,79 @@ def test_a_module_is_scored_as_a_program(modules: str, photographs: Path) -> Non
     assert said["top_k_accuracy_10"] == "1.0000"
 
 
+def test_a_checkpoint_is_scored_as_it_was_trained(
+    own: tuple[str, float], photographs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shape, mean, std, epoch and metrics are known from the checkpoint."""
+    prefix, accuracy = own
+    data = [f"--model={prefix}", f"--data-val={photographs / 'val'}"]
+    found = score(data)
+    assert found["acc"] == pytest.approx(accuracy)
+    assert list(found) == ["acc", "top_k_accuracy_5"]
+    for option, said in (
+        ("--image-shape=3,64,64", "--image-shape: expected 3,32,32, as in "),
+        ("--rgb-mean=0,0,0", "--rgb-mean: expected 123.68,116.779,103.939, as in "),
+        ("--rgb-std=1,1,1", "--rgb-std: expected 58,57,57, as in "),
+    ):
+        with pytest.raises(SpecError, match=said):
+            score([*data, option])
+    options = fine_tune.parse(
+        [f"--pretrained-model={prefix}", f"--data-train={photographs / 'train'}"]
+    )
+    assert (options.num_classes, options.image_shape) == (10, (3, 32, 32))
+    assert (options.pretrained_epoch, options.rgb_std) == (3, (58, 57, 57))
+
+
+def test_predictions_are_as_accurate_as_the_score(
+    own: tuple[str, float],
+    photographs: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = (photographs / "lists" / "val.lst").read_text().splitlines()
+    images = [photographs.with_name("s") / line.split("\t")[2] for line in lines]
+    found = list(predict.predictions([*map(str, images), f"--model-prefix={own[0]}"]))
+    assert all(isinstance(one, predict.Prediction) and len(one.classes) == 5 for one in found)
+    hits = [one.classes[0][0] == path.parent.name for one, path in zip(found, images, strict=True)]
+    assert sum(hits) / len(hits) == pytest.approx(own[1])
+    words = ["predict", "nowhere.jpg", str(images[0]), __file__, f"--model={own[0]}"]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as exit_:
+        predict.main()
+    said = capsys.readouterr()
+    assert exit_.value.code == 2
+    assert [line.split()[0] for line in said.out.splitlines()][:2] == ["image", str(images[0])]
+    errors = [line for line in said.err.splitlines() if line.startswith("error: ")]
+    assert [line.partition(": ")[2].partition(":")[0] for line in errors] == [
+        "nowhere.jpg",
+        __file__,
+    ]
+
+
+def test_an_invalid_description_of_a_checkpoint_is_one_line(tmp_path: Path) -> None:
+    path = input_format.path_of(str(tmp_path / "m"))
+    for text in ("", "[]", "{}", '{"image_shape": [3, 0, 1], "rgb_mean": 1, "rgb_std": null}'):
+        path.write_text(text)
+        with pytest.raises(SpecError, match=r"m-mxscale\.json: expected the input of a checkpoint"):
+            input_format.read(str(tmp_path / "m"))
+
+
+def test_classes_and_shape_are_those_of_the_shards(photographs: Path, tmp_path: Path) -> None:
+    data = f"--data-train={photographs / 'train'}"
+    found = train_imagenet.parse([data, "--network=tiny"])
+    assert (found.num_classes, found.image_shape) == (10, (3, 64, 64))
+    given = [data, "--network=tiny", "--num-classes=12", "--image-shape=3,48,48"]
+    found = train_imagenet.parse(given)
+    assert (found.num_classes, found.image_shape) == (12, (3, 48, 48))
+    assert train_imagenet.parse([data, "--network=inception-v3"]).image_shape == (3, 256, 256)
+    with pytest.raises(SpecError, match="--num-classes: expected 10 or more, the classes of"):
+        train_imagenet.parse([data, "--num-classes=9"])
+    for path in (photographs / "train").glob("*.rec"):  # shards of another program
+        shutil.copy(path, tmp_path)
+    (tmp_path / "labels.txt").write_text("0\tcat\n")
+    assert train_imagenet.parse([f"--data-train={tmp_path}"]).num_classes == 1000
+
+
 def tuned(prefix: str, epoch: int, photographs: Path, *words: str) -> list[str]:
     data = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
     given = [f"--pretrained-model={prefix}", f"--load-epoch={epoch}", "--num-classes=10"]
@@ -96,11 +170,11 @@ def test_fine_tuning_keeps_the_layers_of_a_checkpoint(
 ) -> None:
     for prefix, epoch in ((own[0], 3), (modules, 4)):
         net = build_worker(
-            fine_tune.parse(tuned(prefix, epoch, photographs, "--num-classes=7"))
+            fine_tune.parse(tuned(prefix, epoch, photographs, "--num-classes=17"))
         ).net
         saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
         kept = net.collect_params()
-        assert net(mx.nd.zeros((2, 3, 32, 32))).shape == (2, 7)
+        assert net(mx.nd.zeros((2, 3, 32, 32))).shape == (2, 17)
         same = [name for name in kept if f"arg:{name}" in saved]
         assert len(same) == len(kept.keys()) - 2 == len(saved) - 2
         for name in same:

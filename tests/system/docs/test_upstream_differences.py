@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import fine_tune
+from bench import fine_tune, train_imagenet
 from bench.data import loader
 from bench.data.augmentation import augment
 from bench.data.augmentation_options import NONE
@@ -46,6 +46,11 @@ def macrobatch(_: Path) -> None:
 
 def shape(_: Path) -> None:
     assert parse([*BASE, "--network=inception-v3"]).image_shape == (3, 299, 299)
+
+
+def classes(photographs: Path) -> None:
+    assert parse(BASE).num_classes == 1000
+    assert train_imagenet.parse([f"--data-train={photographs / 'train'}"]).num_classes == 10
 
 
 def he(_: Path) -> None:
@@ -182,6 +187,7 @@ CHECKS: dict[str, Callable[..., None]] = {
     "`--data-train-idx`, `--data-val-idx`": index,
     "`--macrobatch-size` above the batch": macrobatch,
     "`--image-shape`": shape,
+    "`--num-classes`": classes,
     "`--initializer he`": he,
     "`--network vgg` without `--num-layers`": vgg,
     "`--network mobilenet`": mobilenet,

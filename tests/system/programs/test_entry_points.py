@@ -14,6 +14,7 @@ pytestmark = pytest.mark.program
 WITH_HELP = (
     "bench.train_imagenet",
     "bench.score",
+    "bench.predict",
     "bench.fine_tune",
     "bench.auto_batch",
     "launch.launch",
