@@ -45,6 +45,7 @@ from results.run_folder import (
     DIGESTS,
     EXPORTS,
     PAGE,
+    PAPER,
     PARQUET,
     PICTURES,
     REPORT,
@@ -74,7 +75,8 @@ _DRAWN = (PAGE, *PICTURES)
 # Files of bench.ab, and optional files of report.build.
 _OTHERS = frozenset({AB_TEXT, AB_TABLE})
 _EXTRA = {"upstream-csv": f"{UPSTREAM}/", "parquet": PARQUET}
-_EXPORTS = f"{EXPORTS}/"
+# Folders that are not checked, with the task that writes them.
+_MADE = {f"{EXPORTS}/": "results.export", f"{PAPER}/": "report.figure"}
 _MOST_UNKNOWN = 10
 
 
@@ -104,8 +106,9 @@ def verify_report(
     if names := [one if one.isprintable() else ascii(one) for one in unknown_files(folder)]:
         listed = list_names(names, _MOST_UNKNOWN)
         result.unchecked.append(f"{listed}: not part of a run, and not in the digest")
-    if (folder / REPORT / _EXPORTS).is_dir():
-        result.unchecked.append(f"{REPORT}/{_EXPORTS}: written by results.export")
+    for made, task in _MADE.items():
+        if (folder / REPORT / made).is_dir():
+            result.unchecked.append(f"{REPORT}/{made}: written by {task}")
     if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
         result.wrong.append(f"{REPORT}: expected a folder, got a file. {BUILD_AGAIN}")
     was = _recorded_digests(folder, result)
@@ -256,10 +259,10 @@ def _rebuilt_differences(
 
 
 def _report_files(report: Path) -> dict[str, Path]:
-    """Return the report's files and links by relative name, without exports."""
+    """Return the report's files and links by relative name, without `_MADE`."""
     found = (path for path in report.rglob("*") if path.is_symlink() or not path.is_dir())
     named = {path.relative_to(report).as_posix(): path for path in found}
-    return {name: path for name, path in named.items() if not name.startswith(_EXPORTS)}
+    return {name: path for name, path in named.items() if not name.startswith(tuple(_MADE))}
 
 
 def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:

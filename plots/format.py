@@ -1,4 +1,4 @@
-"""Numbers, intervals and Markdown as text."""
+"""Numbers, intervals, Markdown and LaTeX as text."""
 
 import math
 import re
@@ -20,6 +20,21 @@ _EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 # At the start of a line these begin a heading, quote, list, rule or link target.
 _START = re.compile(r"([0-9]{1,9}(?=[.)](?: |$))|(?=[-#>+=\[]))")
 _FENCE = re.compile("~+")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
+    '"': "''",  # LaTeX's default font encoding has no straight quotation mark
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+}
+_ESCAPED = re.compile("|".join(map(re.escape, _LATEX)))
+# Characters that pdfLaTeX cannot print without further packages.
+_FOREIGN = re.compile("[^\x20-\x7e\u00c0-\u00ff]")
 # Statuses whose stored names are no standard terms.
 STATUS_WORDS = {
     "unstable": "no steady state",
@@ -130,3 +145,10 @@ def fenced(lines: list[str], language: str = "") -> str:
     text = "\n".join(map(printable, lines))
     fence = "~" * max(3, *(len(marks) + 1 for marks in _FENCE.findall(text)), 3)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def latex_text(text: str) -> str:
+    """Return text that LaTeX prints as it is; '?' replaces what it cannot print."""
+    signs = "±\N{MULTIPLICATION SIGN}"
+    known = "".join(one if one in signs else _FOREIGN.sub("?", one) for one in one_line(text))
+    return _ESCAPED.sub(lambda found: _LATEX[found[0]], known)

@@ -37,7 +37,7 @@ DIGESTS = "digests.json"
 # Written by `bench.ab`, which writes no page.
 AB_TEXT, AB_TABLE = "ab.md", "ab.csv"
 # Folders below the report.
-UPSTREAM, EXPORTS = "upstream", "exports"
+UPSTREAM, EXPORTS, PAPER = "upstream", "exports", "paper"
 
 # Files covered by a digest besides the logs, files needed by comparisons, other files of a run.
 COVERED = (RECORDS, ASKED, ENVIRONMENT, SWEEP, BATCHES)

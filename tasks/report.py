@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, error_line, quoted
+from bench.errors import SpecError, error_line, quoted, unknown
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
@@ -294,6 +294,123 @@ def report_show(  # type: ignore[no-untyped-def]
     failures = Failures()
     show(found, costs_of(found, given), failures)
     _exit_by_result(found, failures)
+
+
+_NETWORK = OptionHelp("NAMES", "Networks, with commas between them", empty="all")
+_OUTPUT = OptionHelp("FILE", "File to write")
+
+
+def _paper_run(run: str, baseline: str, network: str) -> Run:
+    """Open a run for a paper, with the points of these networks only."""
+    from plots.figures.paper import of_networks
+    from results.run import load, with_baseline
+
+    chosen = checked_baseline(baseline)
+    names = [one.strip() for one in network.split(",") if one.strip()]
+    return of_networks(with_baseline(load(run_folder(run)), chosen), names)
+
+
+@task(
+    {
+        "run": RUN,
+        "panel": OptionHelp("NAME", "Panel: throughput, speedup, efficiency or step"),
+        "network": _NETWORK,
+        "width": OptionHelp("WIDTH", "Width of the figure in mm, cm or in"),
+        "format": OptionHelp("NAME", "Format: pdf, svg or png", empty="that of --output, else pdf"),
+        "linear": OptionHelp("", "Use linear axes instead of logarithmic ones"),
+        "speedup_baseline": replace(
+            SPEEDUP_BASELINE,
+            text="Draw speed-ups against this point of each network: 'KVSTORE xN'",
+            empty="1 device",
+        ),
+        "output": replace(_OUTPUT, empty="report/paper/PANEL.FORMAT in the run"),
+    },
+    by_place=["run"],
+    example="--run monday --panel efficiency --width 88mm",
+)
+@command
+def report_figure(  # type: ignore[no-untyped-def]
+    c,
+    run="",
+    panel="throughput",
+    network="",
+    width="88mm",
+    format="",
+    linear=False,
+    speedup_baseline="",
+    output="",
+):
+    """Draw one panel for a paper, with its caption.
+
+    Fonts are embedded, and PNG has 300 dpi. Prints the caption, and writes it beside the figure:
+    -caption.txt is plain text, -caption.tex a LaTeX figure.
+    """
+    from plots.figures import paper
+
+    paper.parse_panel(panel)
+    inches, form = paper.parse_width(width), paper.parse_format(format, output)
+    if is_packed(run) and not output:
+        fix = "Name a file with --output"
+        raise SpecError(error_line("--output", problem="a packed run has no folder", fix=fix))
+    found = _paper_run(run, speedup_baseline, network)
+    figure = paper.draw(found, panel, inches, linear)
+    path = Path(output).expanduser() if output else _paper_file(found, panel, form)
+    text = paper.caption(found, panel, linear)
+    _print_paths(paper.save(figure, text, path))
+    echo(text)
+
+
+def _paper_file(run: Run, panel: str, form: str) -> Path:
+    """Return the file of a figure below the run's report; makes its folder."""
+    from results.errors import store_errors
+    from results.run_folder import PAPER, REPORT
+
+    folder = run.folder / REPORT / PAPER
+    with store_errors(folder, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{panel}.{form}"
+
+
+@task(
+    {
+        "run": RUN,
+        "format": OptionHelp("NAME", "Format: latex, markdown or csv"),
+        "network": _NETWORK,
+        "speedup_baseline": replace(
+            SPEEDUP_BASELINE,
+            text="Print efficiencies against this point of each network: 'KVSTORE xN'",
+            empty="1 device",
+        ),
+        "output": replace(_OUTPUT, empty="print the table"),
+    },
+    by_place=["run"],
+    example="--run monday --format latex",
+)
+@command
+def report_table(  # type: ignore[no-untyped-def]
+    c,
+    run="",
+    format="latex",
+    network="",
+    speedup_baseline="",
+    output="",
+):
+    """Print a short table of a run for a paper.
+
+    It has the training points only.
+    """
+    from plots.tables.publication import FORMATS
+    from results.store import write_text
+
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+    text = FORMATS[format](_paper_run(run, speedup_baseline, network))
+    if not output:
+        echo(*text.splitlines())
+        return
+    path = Path(output).expanduser()
+    write_text(path, text)
+    _print_paths([path])
 
 
 def _digest(text: str) -> str:

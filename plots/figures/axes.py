@@ -1,14 +1,17 @@
 """The axes of the figure: which ticks they have and how far they reach."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-# Width of a digit of a tick label, as a fraction of the axis.
-_DIGIT = 0.022
+# Width of a digit of a tick label, and of the report's device axis.
+_DIGIT_INCHES = 0.075
+_REPORT_INCHES = _DIGIT_INCHES / 0.022
+# Space at both ends of a linear device axis, as a fraction of its reach.
+_MARGIN = 0.08
 # Digits of decimal ticks: the longer the axis (see _REACHES), the fewer.
 _REACHES = (100_000, 20, 6)
 _DECIMALS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
@@ -16,33 +19,51 @@ _DECIMALS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6,
 _MOST_GRID = 20
 
 
-def device_axis(axes: Axes, counts: Sequence[int]) -> None:
-    """Set a logarithmic device axis with ticks at the measured counts only."""
+def device_axis(axes: Axes, counts: Sequence[int], inches: float = _REPORT_INCHES) -> None:
+    """Set a logarithmic device axis, `inches` long, with ticks at the measured counts."""
     axes.set_xscale("log", base=2)
+    if counts:
+        axes.set_xlim(counts[0] / 1.35, counts[-1] * 1.35)
+    _device_ticks(axes, counts, readable_counts(counts, inches))
+
+
+def linear_device_axis(axes: Axes, counts: Sequence[int], inches: float) -> None:
+    """Set a linear device axis, `inches` long, with ticks at the measured counts."""
+    axes.set_xscale("linear")
+    reach = counts[-1] - counts[0] or 1
+    axes.set_xlim(counts[0] - _MARGIN * reach, counts[-1] + _MARGIN * reach)
+    places = {count: (count - counts[0]) / reach / (1 + 2 * _MARGIN) for count in counts}
+    named = _readable(counts, places, inches)
+    _device_ticks(axes, named, named)
+
+
+def _device_ticks(axes: Axes, counts: Sequence[int], named: Sequence[int]) -> None:
     axes.xaxis.set_major_locator(FixedLocator([float(count) for count in counts]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("devices")
-    if counts:
-        axes.set_xlim(counts[0] / 1.35, counts[-1] * 1.35)
     if len(counts) > _MOST_GRID:
         axes.grid(visible=False, axis="x")
-    named = readable_counts(counts)
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:g}" if value in named else "")
     )
 
 
-def readable_counts(counts: Sequence[int]) -> list[int]:
+def readable_counts(counts: Sequence[int], inches: float = _REPORT_INCHES) -> list[int]:
     """Return the counts whose labels fit on the axis, including first and last."""
     if len(counts) < 2:
         return list(counts)
     whole = math.log(counts[-1] / counts[0]) + 2 * math.log(1.35)
-    kept = [counts[-1]]
+    return _readable(counts, {count: math.log(count) / whole for count in counts}, inches)
+
+
+def _readable(counts: Sequence[int], places: Mapping[int, float], inches: float) -> list[int]:
+    """Return the counts whose labels fit at these places, fractions of the axis."""
+    kept, digit = [counts[-1]], _DIGIT_INCHES / inches
     for count in reversed(counts[:-1]):
         ends = (count, kept[-1]) if count == counts[0] else (counts[0], count, kept[-1])
         gaps = pairwise(ends)
-        if all(math.log(b / a) / whole > _DIGIT * (1 + len(f"{a}{b}") / 2) for a, b in gaps):
+        if all(places[b] - places[a] > digit * (1 + len(f"{a}{b}") / 2) for a, b in gaps):
             kept.append(count)
     return sorted({counts[0], *kept})
 

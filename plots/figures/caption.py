@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from plots.figures.model import TRAINING, drawable, network_label
-from plots.format import error_bar_note, list_names
+from plots.format import REHEARSAL_NOTE, error_bar_note, list_names
 from plots.point_labels import common_settings, varied_settings
+from results.quality import Quality
 from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
@@ -62,6 +63,42 @@ def caption(run: Run) -> str:
     own = [f"settings of single points: {varied}"] if varied else []
     lines = [provenance(run), _how(run, drawn), settings_line(drawn), *own, *_left_out(run.rows)]
     return "\n".join(filter(None, [*simulated, *named, *lines]))
+
+
+def method(run: Run, rows: Sequence[ScalingRow]) -> list[str]:
+    """Return sentences for a paper: origin, intervals, n, machine, settings, commit."""
+    sources = [source for row in rows for source in row.sources]
+    repeats = sorted({row.rate.repeats for row in rows if row.rate})
+    stores = list(dict.fromkeys(row.trial.layout.kvstore for row in rows))
+    used = dict.fromkeys(one.baseline for row in rows if (one := row.shown_scaling))
+    commit, date = run.commit or "unknown", str(run.environment.get("date", ""))[:10]
+    measured = "Simulated" if run.rehearsal else "Measured"
+    found = (
+        REHEARSAL_NOTE if run.rehearsal else "",
+        sources
+        and f"Imported, not measured by mxscale; source: {_named(list(dict.fromkeys(sources)))}",
+        repeats and f"Intervals: {error_bar_note(row.rate for row in rows)}",
+        repeats and f"n = {'-'.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))} per point",
+        _quality(rows),
+        used and f"Baseline: {_named(list(map(str, used)))}",
+        _sentence(provenance(run)),
+        "" if run.environment.get("mxnet") or sources else "MXNet version unknown",
+        f"Kvstore {_named(stores)}; {_batches(rows)}",
+        _sentence(settings_line(rows)),
+        "" if sources else f"{measured} with mxscale, commit {commit}{date and f', {date}'}",
+    )
+    return [f"{one}." for one in found if one]
+
+
+def _quality(rows: Sequence[ScalingRow]) -> str:
+    """Return how many points have each quality; '' if none has one."""
+    counts = Counter(row.quality for row in rows if row.quality)
+    named = [f"{counts[one]} {one}" for one in Quality if counts[one]]
+    return f"Quality of the points: {', '.join(named)}" if named else ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _how(run: Run, rows: Sequence[ScalingRow]) -> str:

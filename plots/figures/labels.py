@@ -16,7 +16,7 @@ from im2rec_tools.terminal import printable
 
 _SIZE = 7.5
 _LINE_INCHES = 1.3 * _SIZE / 72
-_WIDTH = 24
+WIDTH = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +44,24 @@ def balanced_lines(text: str, width: int) -> str:
     )
 
 
-def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
-    """Draw the labels right of the axes, each joined to its point by a thin line."""
-    written = {axes: [_write(figure, axes, end) for end in some] for axes, some in ends.items()}
+def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]], width: int = WIDTH) -> bool:
+    """Draw the labels right of the axes, each joined to its point by a thin line.
+
+    Axes without room for all their labels get none. Returns whether all axes have theirs. `width`
+    is the number of characters at which labels are folded.
+    """
+    written = {
+        axes: [_write(figure, axes, end, width) for end in some] for axes, some in ends.items()
+    }
+    complete = True
     if engine := figure.get_layout_engine():  # heights of axes are known once they are laid out
         engine.execute(figure)
     inches = figure.dpi_scale_trans.inverted()
     for axes, notes in written.items():
         tall = axes.get_window_extent().transformed(inches).height
         heights = [_LINE_INCHES * (1 + note.get_text().count("\n")) / tall for note in notes]
-        if sum(heights) > 1:  # too many for the axes; the legend has the names
+        if sum(heights) > 1:
+            complete = False
             for note in notes:
                 note.remove()
             continue
@@ -62,6 +70,16 @@ def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
         for note, end, point, y in zip(notes, ends[axes], points, placed, strict=True):
             note.set_y(y)
             _connect(axes, end.colour, point, (1, y))
+    return complete
+
+
+def label_inches(ends: Sequence[LineEnd], width: int) -> float:
+    """Return the height of these labels in inches."""
+    return _LINE_INCHES * sum(2 + _folded(end, width).count("\n") for end in ends)
+
+
+def _folded(end: LineEnd, width: int) -> str:
+    return fill(end.text, width, break_on_hyphens=False)  # inception-v3 is one word
 
 
 def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
@@ -97,12 +115,12 @@ def _axes_point(axes: Axes, end: LineEnd) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def _write(figure: Figure, axes: Axes, end: LineEnd) -> Text:
+def _write(figure: Figure, axes: Axes, end: LineEnd, width: int) -> Text:
     """Draw the label at its point's height."""
     return axes.text(
         1,
         _axes_point(axes, end)[1],
-        matplotlib_text(fill(end.text, _WIDTH)),
+        matplotlib_text(_folded(end, width)),
         transform=axes.transAxes + ScaledTranslation(6 / 72, 0, figure.dpi_scale_trans),
         color=tuple(0.75 * part for part in to_rgb(end.colour)),
         fontsize=_SIZE,

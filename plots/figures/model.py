@@ -182,6 +182,7 @@ class FigureModel:
     inputs       throughput of the input-pipeline benchmark times hosts
     second_host  its place on the device axis; None if all points have the same number of hosts
     baseline     the chosen speed-up baseline; None: 1 device
+    linear       whether the device axis is linear instead of logarithmic
     """
 
     lines: tuple[Line, ...]
@@ -192,6 +193,7 @@ class FigureModel:
     inputs: tuple[Ceiling, ...] = ()
     second_host: float | None = None
     baseline: Baseline | None = None
+    linear: bool = False
 
     @property
     def counts(self) -> list[int]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, nan
+from itertools import pairwise
+from math import exp, log, nan
 from statistics import median
 from typing import Any
 
@@ -34,6 +35,8 @@ _NO_BASE = "not available: needs a result {baseline}\nand another point to compa
 # More dots than this are drawn as pixels.
 _MANY = 5000
 _MOST_MISSING = 2
+# With so few device counts all lines meet in a few places, so they stand further apart there.
+_FEW_COUNTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +92,32 @@ def panel_values(shown: FigureModel, panel: Panel) -> list[float]:
     return [found.value for found in map(panel.value, rows) if found]
 
 
-def offsets(shown: FigureModel) -> dict[str, float]:
-    """Return a small x factor per line that keeps error bars apart."""
-    middle = (len(shown.lines) - 1) / 2
-    step = min(0.02 if len(shown.counts) < 8 else 0.01, 0.15 / max(1, len(shown.lines)))
-    return {line.label: exp(step * (place - middle)) for place, line in enumerate(shown.lines)}
+@dataclass(frozen=True, kw_only=True)
+class Offset:
+    """A line's small shift along the device axis, which keeps error bars apart."""
+
+    factor: float = 1.0
+    devices: float = 0.0
+
+    def place(self, devices: int) -> float:
+        """Return the place of a point on the device axis."""
+        return devices * self.factor + self.devices
+
+
+def offsets(shown: FigureModel, spread: float = 1.0) -> dict[str, Offset]:
+    """Return the offset of each line, by its label; `spread` widens all."""
+    count, counts = len(shown.lines), shown.counts
+    scaled = [float(one) if shown.linear else log(one) for one in counts]
+    gap = min((b - a for a, b in pairwise(scaled)), default=log(2))
+    if len(counts) <= _FEW_COUNTS:
+        step = min(0.06, 0.3 / max(1, count - 1)) * gap
+    else:
+        step = min(0.03 if len(counts) < 8 else 0.015, 0.2 / max(1, count)) * gap
+    shifts = [spread * step * (place - (count - 1) / 2) for place in range(count)]
+    return {
+        line.label: Offset(devices=shift) if shown.linear else Offset(factor=exp(shift))
+        for line, shift in zip(shown.lines, shifts, strict=True)
+    }
 
 
 def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> LineEnd | None:
@@ -114,10 +138,10 @@ def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> LineEnd | None:
     return LineEnd(text=text, colour=GREY, x=places[-1][0], y=places[-1][1])
 
 
-def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> LineEnd | None:
+def _line(axes: Axes, line: Line, panel: Panel, shift: Offset) -> LineEnd | None:
     points = [(row, panel.value(row)) for row in line.rows]
     found = [(row, ratio) for row, ratio in points if ratio is not None]
-    places = [row.trial.layout.devices * shift for row, _ in found]
+    places = [shift.place(row.trial.layout.devices) for row, _ in found]
     axes.plot(
         places,
         [ratio.value for _, ratio in found],
@@ -147,7 +171,7 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
     ratios = [ratio for _, ratio in points]
     below = [nan if ratio.low is None else ratio.value - ratio.low for ratio in ratios]
     above = [nan if ratio.high is None else ratio.high - ratio.value for ratio in ratios]
-    axes.errorbar(
+    drawn = axes.errorbar(
         [place for place, _ in points],
         [ratio.value for ratio in ratios],
         yerr=[below, above],
@@ -157,13 +181,19 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
         markersize=6,
         markerfacecolor=face,
         markeredgecolor=line.colour,
-        capsize=3,
-        elinewidth=1,
+        capsize=2,
+        elinewidth=0.8,
+        capthick=0.8,
     )
+    for bar in (*drawn.lines[1], *drawn.lines[2]):  # behind all lines, so that it hides none
+        bar.set_zorder(1.8)
 
 
-def draw_marks(axes: Axes, shown: FigureModel) -> None:
-    """Draw device ticks, crosses for missing results, and the second host's line."""
+def draw_marks(axes: Axes, shown: FigureModel, height: float = 0.99) -> None:
+    """Draw device ticks, crosses for missing results, and the second host's line.
+
+    height  place of the line's label, as a fraction of the axis
+    """
     device_axis(axes, shown.counts)
     same: dict[int, int] = {}
     for one in shown.crosses:
@@ -176,11 +206,11 @@ def draw_marks(axes: Axes, shown: FigureModel) -> None:
         axes.axvline(shown.second_host, color=GREY, linewidth=0.9, linestyle=(0, (5, 4)))
         axes.annotate(
             "second host",
-            (shown.second_host, 0.99),
+            (shown.second_host, height),
             xycoords=axes.get_xaxis_transform(),
             xytext=(3, 0),
             textcoords="offset points",
-            va="top",
+            va="top" if height > 0.5 else "bottom",
             fontsize=7,
             color=GREY,
         )
@@ -196,6 +226,26 @@ def _mark(axes: Axes, place: float, height: float, **style: Any) -> None:
         clip_on=False,
         **style,
     )
+
+
+def draw_ideal(axes: Axes, shown: FigureModel) -> list[float]:
+    """Draw the ideal line, speed-up equal to the number of devices; return its values."""
+    counts = shown.counts
+    if len(counts) < 2 or not panel_values(shown, SPEEDUP):
+        return []
+    ends = [counts[0], counts[-1]]
+    of = shown.baseline.devices if shown.baseline else 1
+    ideal = [count / of for count in ends]
+    axes.plot(ends, ideal, color=GREY, linewidth=1, linestyle=DOTTED)
+    axes.annotate(
+        "ideal",
+        (ends[-1], ideal[-1]),
+        xytext=(-4, 4),
+        textcoords="offset points",
+        ha="right",
+        color=GREY,
+    )
+    return ideal
 
 
 def draw_ceilings(axes: Axes, shown: FigureModel) -> None:
@@ -233,14 +283,13 @@ def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
     return [float(count) for count in points], list(points.values())
 
 
-def draw_windows(axes: Axes, shown: FigureModel) -> None:
-    """Draw every steady window as a dot and their median as a bar."""
+def draw_windows(axes: Axes, shown: FigureModel) -> list[LineEnd]:
+    """Draw each steady window as a dot, the median as a bar; return the ends."""
     axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
     axes.set_ylabel("seconds per window")
-    shift = offsets(shown)
+    shift = offsets(shown, spread=2)
     bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
-    for line in shown.lines:
-        _dots(axes, line, shift[line.label] ** 2, bar)
+    ends = [_dots(axes, line, shift[line.label], bar) for line in shown.lines]
     seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     if len(seconds) > _MANY:
         axes.set_rasterization_zorder(0)  # paths would make the SVG too large
@@ -249,16 +298,17 @@ def draw_windows(axes: Axes, shown: FigureModel) -> None:
     axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
     if not seconds:
         axes.yaxis.set_major_locator(NullLocator())
+    return [end for end in ends if end]
 
 
-def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
+def _dots(axes: Axes, line: Line, shift: Offset, bar: float) -> LineEnd | None:
     """Draw a line's windows, hollow if oversubscribed, and the median of each point."""
     for hollow in (False, True):
         rows = [row for row in line.rows if row.emulated is hollow and row.window_seconds]
         if not rows:
             continue
         axes.plot(
-            [row.trial.layout.devices * shift for row in rows for _ in row.window_seconds],
+            [shift.place(row.trial.layout.devices) for row in rows for _ in row.window_seconds],
             [seconds for row in rows for seconds in row.window_seconds],
             marker=line.marker,
             markersize=3.5,
@@ -267,9 +317,14 @@ def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
             alpha=0.6,
             markerfacecolor="white" if hollow else line.colour,
         )
-        places = np.array([row.trial.layout.devices * shift for row in rows])
+        places = np.array([shift.place(row.trial.layout.devices) for row in rows])
         middles = [median(row.window_seconds) for row in rows]
         axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)
+    last = next((row for row in reversed(line.rows) if row.window_seconds), None)
+    if last is None:
+        return None
+    place = shift.place(last.trial.layout.devices)
+    return LineEnd(text=line.end, colour=line.colour, x=place, y=median(last.window_seconds))
 
 
 def draw_missing_networks(axes: Axes, shown: FigureModel, panel: Panel) -> None:
@@ -295,7 +350,7 @@ def draw_overflow_arrows(axes: Axes, shown: FigureModel, panel: Panel) -> None:
     shift = offsets(shown)
     for line in shown.lines:
         for row in line.rows:
-            found, place = panel.value(row), row.trial.layout.devices * shift[line.label]
+            found, place = panel.value(row), shift[line.label].place(row.trial.layout.devices)
             if found and found.low is not None and found.low < low:
                 _mark(axes, place, 0.0, marker="v", markersize=4, color=line.colour)
             if found and found.high is not None and found.high > high:

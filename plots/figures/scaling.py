@@ -1,6 +1,7 @@
 """The scaling figure: throughput, speed-up, efficiency and window times."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from textwrap import fill
@@ -14,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from plots.figures import labels, panels
 from plots.figures.axes import decimal_axis, log_axis, zero_based_axis
-from plots.figures.labels import balanced_lines, matplotlib_text
+from plots.figures.labels import LineEnd, balanced_lines, matplotlib_text
 from plots.figures.model import FigureModel, figure_model, network_label
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
 from results.run import Run
@@ -39,65 +40,63 @@ STYLE: Any = {
 
 
 def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None = None) -> Figure:
-    """Draw the four panels; `footer` is the caption, `over` a run to draw behind."""
+    """Draw the four panels; `footer` is the caption, `over` a run to draw behind.
+
+    Labels at the lines' ends name the lines. Only if they have no room, the legend does.
+    """
     shown = figure_model(rows, over)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 8), layout="constrained")
-        (rate, speedup), (efficiency, windows) = figure.subplots(2, 2)
-        ends = {
-            rate: panels.draw(rate, shown, RATE),
-            speedup: panels.draw(speedup, shown, SPEEDUP),
-            efficiency: panels.draw(efficiency, shown, EFFICIENCY),
-        }
-        decimal_axis(rate, [*panels.panel_values(shown, RATE), *panels.ceiling_values(shown)])
-        panels.draw_ceilings(rate, shown)
-        _ideal(speedup, shown)
-        efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
-        zero_based_axis(efficiency, panels.panel_values(shown, EFFICIENCY), least=110)
-        panels.draw_windows(windows, shown)
-        for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
-            panels.draw_missing_networks(axes, shown, panel)
-            panels.draw_overflow_arrows(axes, shown, panel)
-            if not ends[axes]:
-                axes.yaxis.set_major_locator(NullLocator())
-        for axes in (rate, speedup, efficiency, windows):
-            panels.draw_marks(axes, shown)
-        _legend(figure, shown, matplotlib_text(balanced_lines(title, _TITLE_WIDTH)))
-        folded = "\n".join(fill(line, _FOOTER_WIDTH) for line in footer.splitlines())
-        figure.supxlabel(matplotlib_text(folded), fontsize=7.5, color="#444444")
+        figure, ends = _panels(shown, title, footer, named=not shown.lines)
+        if len(shown.lines) <= MOST_NAMED and labels.draw_labels(figure, ends):
+            return figure
+        figure, ends = _panels(shown, title, footer, named=True)
         if len(shown.lines) <= MOST_NAMED:
             labels.draw_labels(figure, ends)
         return figure
 
 
-def _ideal(axes: Axes, shown: FigureModel) -> None:
-    """Draw the ideal line: speed-up equal to the number of devices."""
-    counts, found = shown.counts, panels.panel_values(shown, SPEEDUP)
-    if len(counts) < 2 or not found:
-        log_axis(axes, found)
-        return
-    ends = [counts[0], counts[-1]]
-    of = shown.baseline.devices if shown.baseline else 1
-    ideal = [count / of for count in ends]
-    log_axis(axes, [*found, *ideal])
-    axes.plot(ends, ideal, color=GREY, linewidth=1, linestyle=DOTTED)
-    axes.annotate(
-        "ideal",
-        (ends[-1], ideal[-1]),
-        xytext=(-4, 4),
-        textcoords="offset points",
-        ha="right",
-        color=GREY,
-    )
+def _panels(
+    shown: FigureModel, title: str, footer: str, named: bool
+) -> tuple[Figure, dict[Axes, list[LineEnd]]]:
+    """Return the figure without labels, and the ends of its lines.
+
+    named  whether the legend names the lines
+    """
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    (rate, speedup), (efficiency, windows) = figure.subplots(2, 2)
+    ends = {
+        rate: panels.draw(rate, shown, RATE),
+        speedup: panels.draw(speedup, shown, SPEEDUP),
+        efficiency: panels.draw(efficiency, shown, EFFICIENCY),
+    }
+    decimal_axis(rate, [*panels.panel_values(shown, RATE), *panels.ceiling_values(shown)])
+    panels.draw_ceilings(rate, shown)
+    ideal = panels.draw_ideal(speedup, shown)
+    log_axis(speedup, [*panels.panel_values(shown, SPEEDUP), *ideal])
+    efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
+    zero_based_axis(efficiency, panels.panel_values(shown, EFFICIENCY), least=110)
+    ends[windows] = panels.draw_windows(windows, shown)
+    for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
+        panels.draw_missing_networks(axes, shown, panel)
+        panels.draw_overflow_arrows(axes, shown, panel)
+        if not ends[axes]:
+            axes.yaxis.set_major_locator(NullLocator())
+    for axes in (rate, speedup, efficiency, windows):
+        panels.draw_marks(axes, shown)
+    text = matplotlib_text(balanced_lines(title, _TITLE_WIDTH))
+    _legend(figure, shown if named else replace(shown, lines=()), _marks(shown), text)
+    folded = "\n".join(fill(line, _FOOTER_WIDTH) for line in footer.splitlines())
+    figure.supxlabel(matplotlib_text(folded), fontsize=7.5, color="#444444")
+    return figure, ends
 
 
-def _legend(figure: Figure, shown: FigureModel, title: str) -> None:
+def _legend(figure: Figure, shown: FigureModel, marks: Sequence[Line2D], title: str) -> None:
     """Draw title, lines and marks as one legend, so that they cannot overlap."""
     named = shown.lines if len(shown.lines) <= MOST_NAMED else shown.lines[:MOST_NAMED]
     handles = [_sample(line.colour, line.marker, line.dashes, line.label) for line in named]
     if len(named) < len(shown.lines):
         handles.append(_sample(GREY, "", "", f"and {len(shown.lines) - len(named)} more lines"))
-    handles += _marks(shown)
+    handles += marks
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)
     figure.legend(
         handles=handles,

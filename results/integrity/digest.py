@@ -30,6 +30,7 @@ from results.run_folder import (
     EXPORTS,
     LOGS,
     PAGE,
+    PAPER,
     REPORT,
     TEXT,
     UNCOVERED,
@@ -49,7 +50,7 @@ SCHEMA = 1
 FORMAT = 6
 BUILD_AGAIN = "Rebuild it from the current files with 'fab report.build'"
 # Folders of files made from the report.
-_MADE = (f"{REPORT}/{UPSTREAM}/", f"{REPORT}/{EXPORTS}/")
+_MADE = tuple(f"{REPORT}/{folder}/" for folder in (UPSTREAM, EXPORTS, PAPER))
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 # Most marks per file; beyond, several lines share one.
 _MOST_MARKS = 20_000

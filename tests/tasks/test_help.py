@@ -35,7 +35,8 @@ WITH_EXAMPLE = (
     *("bench.ab", "bench.io", "bench.plan", "bench.sweep", "data.pack", "data.prepare"),
     *("data.sample", "data.verify", "hosts.check", "hosts.install", "hosts.logs"),
     *("hosts.push-data", "practice.up", "report.baseline", "report.build", "report.compare"),
-    *("report.show", "report.verify", "results.export", "results.import"),
+    *("report.figure", "report.show", "report.table", "report.verify"),
+    *("results.export", "results.import"),
 )
 
 

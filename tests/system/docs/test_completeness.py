@@ -50,7 +50,7 @@ def test_every_file_of_a_report_is_described() -> None:
     names = [
         *(run_folder.TABLE, run_folder.TEXT, run_folder.PAGE, run_folder.PARQUET),
         *(run_folder.DIGESTS, run_folder.AB_TEXT, run_folder.AB_TABLE),
-        *(f"{run_folder.UPSTREAM}/", f"{run_folder.EXPORTS}/"),
+        *(f"{run_folder.UPSTREAM}/", f"{run_folder.EXPORTS}/", f"{run_folder.PAPER}/"),
         *run_folder.PICTURES,
     ]
     assert [name for name in names if name not in text] == []
