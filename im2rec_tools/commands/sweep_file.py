@@ -105,7 +105,7 @@ def fitting_shape(sizes: Sizes, wanted: Shape) -> Shape:
         return wanted
     edge = min(*wanted[1:], *(min(size) for size in sizes))
     if edge > _STRIDE:
-        edge -= edge % _STRIDE
+        edge -= edge % (_STRIDE if edge >= 3 * _STRIDE else 8)
     return 3, edge, edge
 
 
@@ -144,7 +144,16 @@ def next_commands(made: PreparedFolder) -> list[str]:
     data = ["--data-train", folder / "train", *(("--data-val", folder / "val") * made.has_val)]
     shape = _commas(made.shape)
     network = ["--network", "resnet", "--num-layers", _depth(made.shape), "--image-shape", shape]
-    training = ["--batch-size", _batch(made), "--num-epochs", 10, "--kv-store", "local"]
+    training = [
+        "--batch-size",
+        _batch(made),
+        "--num-epochs",
+        10,
+        "--lr",
+        0.01,
+        "--kv-store",
+        "local",
+    ]
     colors = ["--rgb-mean", _commas(made.mean), "--rgb-std", _commas(made.deviation)]
     saved = ["--num-classes", made.classes, "--model-prefix", folder / made.name]
     words = [*data, *network, *training, *colors, *saved]

@@ -63,7 +63,7 @@ def test_the_points_of_a_sweep_file_load_and_its_commented_point_too(
     assert first.model.image_shape == shape
     assert (first.measuring.windows, second.measuring.windows) == (60, 0)
     assert bool(first.data.val) == has_val
-    assert "--data-val" in next_commands(FACTS)[-1]
+    assert ("--data-val" in next_commands(replace(FACTS, has_val=has_val))[-1]) == has_val
 
 
 def test_small_images_are_reported_with_both_remedies() -> None:
@@ -80,7 +80,8 @@ def test_small_images_are_reported_with_both_remedies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edge", "shape"), [(300, 224), (224, 224), (203, 192), (33, 32), (31, 31), (28, 28), (7, 7)]
+    ("edge", "shape"),
+    [(300, 224), (224, 224), (203, 192), (95, 88), (48, 48), (33, 32), (31, 31), (28, 28), (7, 7)],
 )
 def test_the_shape_is_the_largest_that_fits_all_images(edge: int, shape: int) -> None:
     assert fitting_shape({(400, edge): 1, (500, 400): 9}, (3, 224, 224)) == (3, shape, shape)
