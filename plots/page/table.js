@@ -14,6 +14,7 @@ const SORTED_BY = {
   efficiency: "efficiency_device",
   "vs 1 host": "efficiency_host",
   "vs 1 worker": "efficiency_worker",
+  accuracy: "accuracy",
   [`speed-up vs ${data.run.baseline?.name}`]: "speedup_baseline",
   [`efficiency vs ${data.run.baseline?.name}`]: "efficiency_baseline",
   "images/J": "images_per_joule",

@@ -57,6 +57,7 @@ HEADER = (
     "efficiency",
     "vs 1 host",
     "vs 1 worker",
+    "accuracy",
     "status",
 )
 # Follows the status of a point that has caveats in the summary.
@@ -212,6 +213,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
+        "" if row.accuracy is None else f"{row.accuracy:.3f}",
         *baseline,
         *map(_amount, costs.found(row)),
         f"{row.status} {MARK}" if row.has_caveats else row.status,
@@ -301,6 +303,8 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
         where = "share them with the workers" if beside else "run on separate hosts"
         lines.append(f"devices: CPU cores. Parameter servers {where}.")
     lines += _status_notes(rows)
+    if any(row.accuracy is not None for row in rows):
+        lines.append("accuracy: of the last validation, mean of the repeats.")
     if any(row.has_caveats for row in rows):
         lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):

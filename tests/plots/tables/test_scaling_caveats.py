@@ -135,3 +135,15 @@ def picture(folder: Path) -> None:
     study = run([*repeats(1, OTHERS, THROTTLED), *repeats(2), *repeats(4), *repeats(8, OTHERS)])
     figure.save(figure.draw(study.rows, "study", "footer"), folder)
     (folder / "index.html").write_text(page(study))
+
+
+def test_accuracy_is_a_column_once_a_point_has_one() -> None:
+    plain = run([*repeats(1), *repeats(2)])
+    assert "accuracy" not in filled_table(plain.rows)[0]
+    trained = [dataclasses.replace(one, accuracy=0.25) for one in repeats(1)]
+    study = run([*trained, *repeats(2)])
+    names, found = filled_table(study.rows)
+    at = names.index("accuracy")
+    assert [one[at] for one in found] == ["0.250", ""]
+    assert ">accuracy</" in page(study)
+    assert "accuracy: of the last validation, mean of the repeats." in markdown(study.rows)
