@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, error_line, parse_int, quoted
+from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
 from bench.settings.parts import DATA
 from bench.settings.secrets import masked_word
 from bench.sweep import Sweep, within
@@ -72,6 +73,7 @@ def measure(
     finish: Callable[[], None] | None = None,
     trials: tuple[Trial, ...] = (),
     again: Again | None = None,
+    wait_seconds: float = 0.0,
 ) -> None:
     """Run the remaining points of a sweep in random order and build the report.
 
@@ -80,6 +82,7 @@ def measure(
     trials    all points of the sweep, if `what` has some of them only: the report keeps those
               that it had
     again     measure only the finished or failed repeats of this class, once more
+    wait_seconds  longest wait for other programs on the hosts
     """
     from launch.sweep import points, run_order, sweep
     from plots.failed_repeats import failure_lines
@@ -104,6 +107,8 @@ def measure(
         measured = [name.key for _, name in wanted if name not in left]
         ahead = sweep_forecast(what, measured, where.hosts, store.folder)
         echo(plan_line(ahead, where.hosts), err=True)
+        if left:
+            _report_load(what, where, wait_seconds)
         expected = {one.trial.key: one.seconds for one in ahead if not one.assumed}
         informed = replace(where, expected=expected)
         failed = show_sweep(sweep(what, reported, informed, store, order))
@@ -130,6 +135,22 @@ def measure(
             raise
         echo(*filter(None, [end.message]), *lines, err=True)  # the failures end the output
         raise Exit(code=end.code) from end
+
+
+def _report_load(what: Sweep, where: ClusterSetup, wait_seconds: float) -> None:
+    """Print whether other programs use the hosts; wait for them if `wait_seconds`.
+
+    Simulations are not checked: their times are scripted.
+    """
+    from launch.preflight.idle import await_idle, busy_hosts, named_usages
+
+    if all(trial.engine == "fake" for trial in what.trials):
+        return
+    check = partial(busy_hosts, where.hosts, where.start)
+    usages = {name: facts["usage"] for name, facts in where.facts.items() if "usage" in facts}
+    first = named_usages(usages) if where.hosts[0].login else check()
+    for line in await_idle(first, check, wait_seconds):
+        echo(line, err=True)
 
 
 def _repeats_again(folder: Path, wanted: list[PlannedRun], again: Again) -> set[Identity]:
@@ -185,6 +206,11 @@ def _with_earlier(
             "N",
             "Tries after a failure that the point did not cause: killed, lost, stalled, no "
             "rendezvous or another program's",
+        ),
+        "wait_idle": OptionHelp(
+            "SECONDS",
+            "Wait up to this long until no other program uses the hosts, then measure in any case",
+            unit="s",
         ),
         "in_order": OptionHelp(
             "",
@@ -247,6 +273,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     auto_batch="",
     again="",
     retries="0",
+    wait_idle="0",
 ):
     """Run a sweep's remaining points and build the report.
 
@@ -265,7 +292,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     what = sweep_for_hosts(hosts, sweep, fields, engine)
     words = [masked_word(one) for one in host_options.words if not one.startswith(_ONCE)]
     what = replace(what, command=("fab", "bench.sweep", *words))
-    redone = _again_class(again)
+    redone, patience = _again_class(again), parse_float("--wait-idle", wait_idle)
     tries = parse_int("--retries", retries, least=0, most=_MOST_RETRIES)
     if auto_batch:
         check_fitting(what, hosts)
@@ -280,12 +307,21 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         if auto_batch:
             what = fitting(what, patient, new_folder(run or what.name), auto_batch)
         whole = every if point else ()
-        measure(what, run, patient, in_order, baseline, trials=whole, again=redone)
+        measure(
+            what,
+            run,
+            patient,
+            in_order,
+            baseline,
+            trials=whole,
+            again=redone,
+            wait_seconds=patience,
+        )
 
 
 _MOST_RETRIES = 1000
 # Options for one execution, which the stored command of a run leaves out.
-_ONCE = ("--again=",)
+_ONCE = ("--again=", "--wait-idle=")
 
 
 def _again_class(text: str) -> Again | None:

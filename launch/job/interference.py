@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bench.notes import Note, NoteKind
+from launch.remote.facts import OTHERS_SHARE
 
-# Shares of a machine's processor time. A controller and its display stay below the first.
-_OTHERS_ABOVE, _STOLEN_ABOVE = 0.1, 0.01
+# A share of a machine's processor time.
+_STOLEN_ABOVE = 0.01
 _SWAPPED_ABOVE = 1 << 20
 _CLOCK_BELOW = 0.9
 # /proc/stat counts ticks of 10 ms.
@@ -77,7 +78,7 @@ def _of_machine(spans: Sequence[Span]) -> Iterator[tuple[NoteKind, dict[str, Any
     others = (end.busy - begin.busy) / seconds - ours
     stolen = (end.stolen - begin.stolen) / seconds
     swapped, throttled = end.swapped - begin.swapped, end.throttled - begin.throttled
-    if others > _OTHERS_ABOVE * cores:
+    if others > OTHERS_SHARE * cores:
         yield NoteKind.OTHER_PROGRAMS, {"cores": others, "of": cores}
     if stolen > _STOLEN_ABOVE * cores:
         yield NoteKind.STOLEN, {"share": stolen / max(1, cores)}

@@ -112,6 +112,8 @@ def examine(
             report(probes[place].examined())
         _add_shared(probes)
         found = [one for one in probes if one.facts]
+        map_hosts(_Probe.measure_usage, found, count)  # other hosts' probes are idle by now
+        found = [one for one in probes if one.facts]
         map_hosts(_Probe.listen, found, count)
         targets = {one.host.name: [one.host.address, one.port] for one in found if one.port}
         map_hosts(lambda one: one.reach(targets), found, count)
@@ -201,6 +203,12 @@ class _Probe:
         except LaunchError as error:
             self.problems.append(str(error))
             return ""
+
+    def measure_usage(self) -> None:
+        """Measure what other programs use of the host."""
+        answer = self._ask({"do": "usage"}, "usage")
+        if self.facts:
+            self.facts["usage"] = {name: answer[name] for name in ("programs", "cores", "of")}
 
     def listen(self) -> None:
         """Let the host listen on a random port, as the processes of a job do."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from bench.errors import is_whole
 from launch.hosts import Host
 from launch.remote.errors import error_line
+from launch.remote.facts import OTHERS_SHARE
 from launch.remote.lease import described, listed
 from launch.transport.line import STARTUP
 from results.host_facts import HOST_FACTS
@@ -16,7 +17,7 @@ from results.host_facts import HOST_FACTS
 # Windows of asynchronous jobs are compared by the hosts' clocks.
 _SKEW_SECONDS = 1.0
 _FREE_BYTES = 1 << 30
-_USED_MIB, _BUSY = 500, 0.5
+_USED_MIB = 500
 # The lowest and highest compute capability that MXNet 1.9.1's wheels hold code for.
 _LOWEST_CODE, _NO_CODE = 5.0, 9.0
 _INSTALL = "Run 'fab hosts.install' with the same hosts"
@@ -92,6 +93,17 @@ def taken(holder: dict[str, Any]) -> str:
     )
 
 
+def usage_text(usage: dict[str, Any]) -> str:
+    """Return '2 other programs use 1.7 of 2 cores'; '' if that is too little."""
+    if not usage or usage["cores"] <= OTHERS_SHARE * usage["of"]:
+        return ""
+    count = usage["programs"]
+    programs = f"{count} other programs use" if count != 1 else "1 other program uses"
+    if not count:  # they are in another container, or live for moments only
+        programs = "other programs use"
+    return f"{programs} {usage['cores']:.1f} of {usage['of']} cores"
+
+
 def notes(facts: dict[str, Any]) -> list[str]:
     """Return the caveats of a host that can distort its numbers."""
     found = []
@@ -105,8 +117,8 @@ def notes(facts: dict[str, Any]) -> list[str]:
     if facts["gpu_processes"]:
         pids = ", ".join(map(str, facts["gpu_processes"]))
         found.append(f"other programs use its GPUs (processes {pids})")
-    if facts["load"] > _BUSY * len(facts["cores"]):
-        found.append(f"busy host: load {facts['load']:.1f} on {len(facts['cores'])} cores")
+    if busy := usage_text(facts.get("usage", {})):
+        found.append(f"busy host: {busy}")
     if facts["others"]:
         found.append(f"interference: other users measure on this host: {listed(facts['others'])}")
     if facts["shell"] != facts["login_shell"]:

@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 from launch.remote import limits
 from launch.remote.code_hash import code_hash
@@ -60,6 +61,49 @@ def machine_facts(folder: str) -> dict[str, Any]:
         **_disk(folder),
         **gpus(),
     }
+
+
+_TICKS, _USAGE_SECONDS = os.sysconf("SC_CLK_TCK"), 0.4
+# A program below this share of a core is not counted; its time is.
+_LEAST_SHARE = 0.05
+# Share of all processors above which other programs matter; a controller and its display stay
+# below it.
+OTHERS_SHARE = 0.1
+
+
+def usage(seconds: float = _USAGE_SECONDS) -> dict[str, Any]:
+    """Measure how many other programs use how many of this machine's processors."""
+    began, before, busy = time.monotonic(), _program_ticks(), _busy_ticks()
+    time.sleep(seconds)
+    ticks = (time.monotonic() - began) * _TICKS
+    used = _busy_ticks() - busy
+    shares = [(now - before.get(pid, now)) / ticks for pid, now in _program_ticks().items()]
+    return {
+        "programs": sum(share >= _LEAST_SHARE for share in shares),
+        "cores": max(0, used) / ticks,
+        "of": os.cpu_count() or 1,
+    }
+
+
+def _busy_ticks() -> int:
+    """Return the processor time of all programs and the kernel, as in telemetry.py."""
+    with open("/proc/stat", encoding="ascii") as file:  # noqa: PTH123
+        user, nice, system, _, _, irq, softirq = map(int, file.readline().split()[1:8])
+    return user + nice + system + irq + softirq
+
+
+def _program_ticks() -> dict[int, int]:
+    """Return the processor time of each program so far, without this one."""
+    found = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        try:
+            if name.isdigit() and int(name) != os.getpid():
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                    fields = file.read().rpartition(b")")[2].split()
+                found[int(name)] = int(fields[11]) + int(fields[12])
+        except (OSError, IndexError):  # it has ended
+            continue
+    return found
 
 
 def user() -> str:

@@ -4,10 +4,11 @@ One JSON line each:
 
     to it    {"do": "facts", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
              | {"do": "contents", "tree", "python", "data", "verify"} | {"do": "where"}
+             | {"do": "usage"}
              | {"do": "reach", "targets": {name: [address, port]}}
              | {"do": "measure", "target"}
     from it  {"say": "facts", ...} | "where" addresses, reached | "contents" contents
-             | "listening" port
+             | "listening" port | "usage" programs, cores, of
              | "reached" failed | "measured" mb_s, ms | "failed" why | "broken" why
 
 Each answer has the number `n` of its request. `broken` reports an unexpected error.
@@ -53,6 +54,10 @@ def _facts(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _where(_: dict[str, Any]) -> dict[str, Any]:
     return {"say": "where", "addresses": facts.addresses(), "reached": facts.reached()}
+
+
+def _usage(_: dict[str, Any]) -> dict[str, Any]:
+    return {"say": "usage", **facts.usage()}
 
 
 def _contents(asked: dict[str, Any]) -> dict[str, Any]:
@@ -163,6 +168,7 @@ def _trip(line: socket.socket) -> float:
 _REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str, Any]]] = {
     "facts": (_facts, {"trees": [str], "python": str, "folder": str}),
     "where": (_where, {}),
+    "usage": (_usage, {}),
     "contents": (_contents, {"tree": str, "python": str, "data": [str], "verify": bool}),
     "listen": (_listen, {"address": str}),
     "reach": (_reach, {"targets": {str: (str, int)}}),

@@ -153,6 +153,7 @@ AGENT = _kinds(
 ANSWERS = _kinds(
     facts=_object(_FACTS, _OTHER_FACTS),
     where=_ADDRESSES,
+    usage={"programs": _Whole, "cores": _Number, "of": _Whole},
     contents={"contents": _list(_DATA_SET)},
     listening={"port": Annotated[int, Meta(ge=1, le=65535)]},
     reached={"failed": dict[_Word, _Text]},

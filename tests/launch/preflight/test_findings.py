@@ -64,13 +64,14 @@ def test_what_else_a_host_does_is_noted() -> None:
     quiet |= {"login_shell": "/usr/bin/python3 3.11.2"}
     assert notes(quiet) == []
     gpu = T4 | {"memory": "15360", "used": "9000", "mig": "Enabled"}
-    busy = quiet | {"gpus": [gpu], "gpu_processes": [71], "load": 3.0, "login_shell": "none"}
+    busy = quiet | {"gpus": [gpu], "gpu_processes": [71], "login_shell": "none"}
+    busy |= {"usage": {"programs": 2, "cores": 1.7, "of": 2}}
     said = " | ".join(notes(busy))
     for words in (
         "(MIG)",
         "has 9000 MiB in use",
         "processes 71",
-        "load 3.0 on 2 cores",
+        "busy host: 2 other programs use 1.7 of 2 cores",
         "login shell",
     ):
         assert words in said
