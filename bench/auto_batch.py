@@ -29,6 +29,10 @@ if not __package__:
         file=sys.stderr,
     )
     raise SystemExit(2)
+if __name__ == "__main__":
+    from bench.errors import check_python
+
+    check_python("bench.auto_batch")
 
 from bench import events
 from bench.errors import SmallShareError, SpecError, error_line

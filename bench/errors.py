@@ -4,7 +4,9 @@ import contextlib
 import difflib
 import math
 import re
+import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 from im2rec_tools.errors import brief, error_line, plain, quoted
 
@@ -13,6 +15,7 @@ __all__ = [
     "SmallShareError",
     "SpecError",
     "brief",
+    "check_python",
     "error_line",
     "is_whole",
     "parse_float",
@@ -37,6 +40,17 @@ class TomlError(SpecError):
     def __init__(self, error: str, *shown: str) -> None:
         super().__init__(error)
         self.lines = (error, *shown)
+
+
+def check_python(program: str) -> None:
+    """Exit with 2 and one line if this Python has no MXNet."""
+    if find_spec("mxnet") is None:
+        fix = (
+            f"Use .venv/bin/python: '.venv/bin/python -m {program}'; 'make environment' creates it"
+        )
+        line = error_line(sys.executable, expected="a Python with MXNet", got="none", fix=fix)
+        print(f"error: {line}", file=sys.stderr)
+        raise SystemExit(2)
 
 
 class SmallShareError(SpecError):

@@ -14,6 +14,10 @@ if not __package__:
         file=sys.stderr,
     )
     raise SystemExit(2)
+if __name__ == "__main__":
+    from bench.errors import check_python
+
+    check_python("bench.score")
 
 from bench.data import input_format
 from bench.errors import SpecError, error_line, is_whole, quoted

@@ -20,6 +20,10 @@ if not __package__:
         file=sys.stderr,
     )
     raise SystemExit(2)
+if __name__ == "__main__":
+    from bench.errors import check_python
+
+    check_python("bench.train_imagenet")
 
 from bench import events
 from bench.auto_batch import advice, is_out_of_memory, sized
@@ -33,7 +37,7 @@ from bench.notes import as_json
 from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
 from bench.training.options import Options, given, options_of, parser
 from bench.training.startup import announce_rendezvous, prepare_arithmetic
-from im2rec_tools.terminal import echo, echo_error, install_filter
+from im2rec_tools.terminal import echo, echo_error, install_filter, unexpected
 
 if TYPE_CHECKING:
     from bench.training.loop import TrainingSummary
@@ -156,8 +160,10 @@ def _explain(error: Exception, options: Options) -> NoReturn:
         error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
     if isinstance(error, MemoryError | FloatingPointError):
         echo_error(error)
+    elif events.STREAM_VARIABLE in os.environ:
+        traceback.print_exception(error)  # in the worker's log
     else:
-        traceback.print_exception(error)
+        echo(f"error: {unexpected(error)}", err=True)
     _fail(error, 1)
 
 

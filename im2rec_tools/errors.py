@@ -1,5 +1,9 @@
 """DataError, the form of error lines, and quoting in them."""
 
+import traceback
+from pathlib import Path
+
+_ROOT = Path(__file__).parent.parent
 # Characters of a quoted word; what is longer ends in "...".
 MOST_QUOTED = 60
 # Characters of another library's error text.
@@ -51,6 +55,19 @@ def plain(text: str) -> str:
     if not text.isascii() or "_" in text:
         raise ValueError(f"expected a number in ASCII digits, got {quoted(text)}")
     return text
+
+
+def code_location(error: BaseException) -> str:
+    """Return the last line of mxscale that an error passed: 'plots/summary.py:95'."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT)]
+    own = [one for one in inside if "site-packages" not in one.filename]
+    if not frames:
+        return "no traceback"
+    frame = (own or frames)[-1]
+    path = Path(frame.filename)
+    name = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
+    return f"{name}:{frame.lineno}"
 
 
 class DataError(Exception):

@@ -5,10 +5,16 @@ covers all other output: tracebacks, warnings, usage.
 """
 
 import contextlib
+import os
 import re
 import sys
-from collections.abc import Iterable
+import tempfile
+import traceback
+from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Any, TextIO
+
+from im2rec_tools.errors import brief, code_location, error_line
 
 _SAFE = re.compile(r"[ -~\t]*")
 _LONG_WORD, _MOST_LETTERS = re.compile(r"\S{400,}"), 4000
@@ -52,6 +58,32 @@ def echo_error(error: Exception) -> None:
     echo(*f"error: {error_lines(error)}".split("\n"), err=True)
 
 
+def unexpected(error: BaseException, mask: Callable[[str], str] = str) -> str:
+    """Return the line for an error that nothing handles; its traceback goes to a file.
+
+    `mask` hides secrets. The file is in the folder for temporary files, for its owner only.
+    """
+    what = brief(printable(f"{type(error).__name__}: {error}")).rstrip(": ")
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="mxscale-", suffix=".traceback")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(mask("".join(traceback.format_exception(error))))
+        fix = f"Report it with the traceback in {path}"
+    except OSError:
+        fix = "Set TMPDIR to a folder for its traceback, and run the same command again"
+    return mask(
+        error_line("mxscale", problem=f"unexpected {what} ({code_location(error)})", fix=fix)
+    )
+
+
+def _except_hook(
+    _: type[BaseException], error: BaseException, __: TracebackType | None = None
+) -> None:
+    """Print what nothing has caught as one line."""
+    line = "interrupted" if isinstance(error, KeyboardInterrupt) else f"error: {unexpected(error)}"
+    echo(line, err=True)
+
+
 class Filter:
     """Text stream that writes control characters, except line ends, as spaces."""
 
@@ -74,7 +106,8 @@ class Filter:
 
 
 def install_filter() -> None:
-    """Filter all further output of this program."""
+    """Filter all further output of this program; print unexpected errors as one line."""
+    sys.excepthook = _except_hook
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, Filter):

@@ -1,15 +1,13 @@
 """Failed parts of a report; the other parts are still built."""
 
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
+from im2rec_tools.errors import code_location
 from plots.items import Item
 from results.errors import StoreError
 
 Part = TypeVar("Part")
-_ROOT = Path(__file__).parent.parent
 
 
 class Failures:
@@ -29,7 +27,7 @@ class Failures:
             raise
         except Exception as error:  # noqa: BLE001 - one failure must not cost the other parts
             line = f"{part}: {type(error).__name__}: {error}".rstrip(": ")
-            self.lines.append(f"{' '.join(line.split())} ({_code_location(error)})")
+            self.lines.append(f"{' '.join(line.split())} ({code_location(error)})")
             return otherwise
 
 
@@ -61,14 +59,3 @@ def attempt_items(
     before = len(failures.lines)
     items = failures.attempt(part, make, list[Item]())
     return [Item(f"NOT AVAILABLE: {one}.") for one in failures.lines[before:]] or items
-
-
-def _code_location(error: Exception) -> str:
-    """Return the last line of mxscale that the error passed: 'plots/summary.py:95'."""
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT)]
-    own = [one for one in inside if "site-packages" not in one.filename]
-    frame = (own or frames)[-1]
-    path = Path(frame.filename)
-    name = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
-    return f"{name}:{frame.lineno}"

@@ -23,7 +23,14 @@ from bench.settings.secrets import masked_text, masked_word
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.errors import DataError
 from im2rec_tools.options import OptionHelp
-from im2rec_tools.terminal import echo, error_lines, install_filter, printable, shorten
+from im2rec_tools.terminal import (
+    echo,
+    error_lines,
+    install_filter,
+    printable,
+    shorten,
+    unexpected,
+)
 from launch.hosts import ROOT, HostOptions
 from launch.remote.errors import LaunchError, PreflightError, StoppedError
 from results.errors import StoreError
@@ -239,6 +246,8 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
             raise Exit(code=141) from None
         except KeyboardInterrupt as error:
             raise Exit(_interrupted(error), code=exit_code(caught)) from None
+        except Exception as error:
+            raise Exit(f"error: {unexpected(error, masked_text)}", code=1) from error
 
     return wrapped
 

@@ -166,7 +166,7 @@ def build_report(
     failures = Failures()
     with ThreadPoolExecutor(1) as beside:  # reading gigabytes takes as long as drawing
         files = beside.submit(digest.files, folder)
-        show(run, costs, failures)
+        failures.attempt("table", lambda: show(run, costs, failures), None)
         _print_paths(build(run, costs, behind, failures))
         for name in extra:
             _print_paths(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))

@@ -1,0 +1,139 @@
+"""An unexpected error is one line, which names the file with its traceback."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+from bench import errors, train_imagenet
+from im2rec_tools.terminal import unexpected
+from tasks.cli import command
+from tests.support.paths import ROOT
+
+
+def raised(text: str) -> Exception:
+    try:
+        raise IndexError(text)
+    except IndexError as error:
+        return error
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_the_line_names_the_error_its_place_and_a_private_file(tmp_path: Path) -> None:
+    line = unexpected(raised("list index\nout of range"))
+    found = re.fullmatch(
+        r"mxscale: unexpected IndexError: list index out of range "
+        r"\(tests/tasks/test_unexpected.py:\d+\)\. Report it with the traceback in (\S+)",
+        line,
+    )
+    assert found
+    path = Path(found[1])
+    assert path.parent == tmp_path
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "Traceback (most recent call last)" in path.read_text()
+
+
+def test_without_a_folder_for_the_file_the_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
+    line = unexpected(raised("x"))
+    assert line.endswith("Set TMPDIR to a folder for its traceback, and run the same command again")
+
+
+def test_a_task_ends_with_one_line_and_hides_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+
+    @command
+    def task(_: Context) -> None:
+        raise KeyError("HF_TOKEN=s3cret")
+
+    with pytest.raises(Exit) as caught:
+        task(Context())
+    assert caught.value.code == 1
+    assert str(caught.value).startswith("error: mxscale: unexpected KeyError: ")
+    assert "\n" not in str(caught.value)
+    [file] = tmp_path.iterdir()
+    assert "s3cret" not in str(caught.value) + file.read_text().partition("KeyError: ")[2]
+
+
+@pytest.mark.parametrize("in_a_job", [False, True])
+def test_a_worker_prints_a_traceback_only_into_the_log_of_a_job(
+    in_a_job: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ends(error: Exception, code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(train_imagenet, "_fail", ends)
+    monkeypatch.setattr(sys, "argv", ["train_imagenet"])
+    monkeypatch.setattr(train_imagenet, "install_filter", lambda: None)
+    monkeypatch.delenv("MXSCALE_EVENTS", raising=False)
+    monkeypatch.setattr(train_imagenet, "_run", lambda _: [][1])
+    monkeypatch.setattr(train_imagenet, "_check_role", lambda _: None)
+    monkeypatch.setattr(train_imagenet, "sized", lambda _, argv: argv)
+    if in_a_job:
+        monkeypatch.setenv("MXSCALE_EVENTS", "99")
+    with pytest.raises(SystemExit) as caught:
+        train_imagenet.main(lambda _: train_imagenet.parse(["--benchmark=1", "--windows=1"]))
+    assert caught.value.code == 1
+    said = capsys.readouterr().err
+    assert ("Traceback" in said) == in_a_job
+    assert "IndexError" in said
+
+
+def test_a_python_without_mxnet_is_told_which_to_use(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(errors, "find_spec", lambda _: None)
+    with pytest.raises(SystemExit) as caught:
+        errors.check_python("bench.score")
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert "expected a Python with MXNet, got none. Use .venv/bin/python" in said
+    assert said.endswith(".venv/bin/python -m bench.score\n")
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("name", ["train_imagenet", "score", "fine_tune", "auto_batch"])
+def test_a_bare_python_gets_one_line_from_every_program_of_bench(name: str) -> None:
+    code = (
+        "import runpy, sys; sys.path.insert(0, '.'); "
+        f"sys.argv = ['x']; runpy.run_module('bench.{name}', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "Use .venv/bin/python" in done.stderr
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("raised", ["1 / 0", "raise KeyboardInterrupt"])
+def test_what_nothing_catches_is_one_line(raised: str) -> None:
+    code = f"from im2rec_tools.terminal import install_filter\ninstall_filter()\n{raised}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    for path in re.findall(r"traceback in (\S+)", done.stderr):
+        Path(path).unlink()
