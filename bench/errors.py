@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 
 from im2rec_tools.errors import brief, error_line, plain, quoted
+from im2rec_tools.terminal import echo
 
 # The packages above import these names from here.
 __all__ = [
@@ -45,11 +46,10 @@ class TomlError(SpecError):
 def check_python(program: str) -> None:
     """Exit with 2 and one line if this Python has no MXNet."""
     if find_spec("mxnet") is None:
-        fix = (
-            f"Use .venv/bin/python: '.venv/bin/python -m {program}'; 'make environment' creates it"
-        )
+        command = f".venv/bin/python -m {program}"
+        fix = f"Use .venv/bin/python, which 'make environment' creates: {command}"
         line = error_line(sys.executable, expected="a Python with MXNet", got="none", fix=fix)
-        print(f"error: {line}", file=sys.stderr)
+        echo(f"error: {line}", err=True)
         raise SystemExit(2)
 
 

@@ -11,16 +11,20 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 from bench import errors, train_imagenet
+from bench.training.options import parse
 from im2rec_tools.terminal import unexpected
 from tasks.cli import command
 from tests.support.paths import ROOT
 
 
+def fails(text: str) -> None:
+    raise IndexError(text)
+
+
 def raised(text: str) -> Exception:
-    try:
-        raise IndexError(text)
-    except IndexError as error:
-        return error
+    with pytest.raises(IndexError) as caught:
+        fails(text)
+    return caught.value
 
 
 @pytest.fixture(autouse=True)
@@ -77,13 +81,13 @@ def test_a_worker_prints_a_traceback_only_into_the_log_of_a_job(
     monkeypatch.setattr(sys, "argv", ["train_imagenet"])
     monkeypatch.setattr(train_imagenet, "install_filter", lambda: None)
     monkeypatch.delenv("MXSCALE_EVENTS", raising=False)
-    monkeypatch.setattr(train_imagenet, "_run", lambda _: [][1])
+    monkeypatch.setattr(train_imagenet, "_run", lambda _: fails("x"))
     monkeypatch.setattr(train_imagenet, "_check_role", lambda _: None)
     monkeypatch.setattr(train_imagenet, "sized", lambda _, argv: argv)
     if in_a_job:
         monkeypatch.setenv("MXSCALE_EVENTS", "99")
     with pytest.raises(SystemExit) as caught:
-        train_imagenet.main(lambda _: train_imagenet.parse(["--benchmark=1", "--windows=1"]))
+        train_imagenet.main(lambda _: parse(["--benchmark=1", "--windows=1"]))
     assert caught.value.code == 1
     said = capsys.readouterr().err
     assert ("Traceback" in said) == in_a_job
