@@ -17,6 +17,10 @@ if not __package__:
         file=sys.stderr,
     )
     raise SystemExit(2)
+if __name__ == "__main__":
+    from bench.errors import check_python
+
+    check_python("bench.predict")
 
 from bench.data import input_format
 from bench.data.input_format import InputFormat

@@ -107,7 +107,7 @@ def test_a_python_without_mxnet_is_told_which_to_use(
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("name", ["train_imagenet", "score", "fine_tune", "auto_batch"])
+@pytest.mark.parametrize("name", ["train_imagenet", "score", "fine_tune", "predict"])
 def test_a_bare_python_gets_one_line_from_every_program_of_bench(name: str) -> None:
     code = (
         "import runpy, sys; sys.path.insert(0, '.'); "
