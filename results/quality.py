@@ -89,6 +89,15 @@ def quality_of(reason: Note) -> Quality:
     return Quality.DOUBTFUL if doubtful else Quality.PUBLISHABLE
 
 
+def own_doubts(reasons: Sequence[Note]) -> tuple[Note, ...]:
+    """Return the reasons that make a point doubtful, except its baseline's quality."""
+    return tuple(
+        note
+        for note in reasons
+        if note.kind is not NoteKind.BASELINE_QUALITY and quality_of(note) is Quality.DOUBTFUL
+    )
+
+
 def _worst(reasons: Sequence[Note]) -> Quality:
     found = map(quality_of, reasons)
     return max(found, key=_ORDER.index, default=Quality.PUBLISHABLE)

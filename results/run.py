@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import error_line, quoted
-from bench.notes import NoteKind
 from bench.settings.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
 from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
-from results.quality import Quality, quality_of
+from results.quality import own_doubts
 from results.reader import asked_identities, asked_trials, read_summaries
 from results.record import Identity, Record, grouped
 from results.repeat import RepeatSummary
@@ -189,17 +188,13 @@ def to_measure_again(run: Run, which: Again) -> list[Identity]:
     A point that has its quality from its baseline only does not count: the baseline does.
     """
     if which is Again.DOUBTFUL:
-        return [one.identity for row in run.rows if _is_doubtful(row) for one in row.repeats]
+        return [
+            one.identity for row in run.rows if own_doubts(row.quality_notes) for one in row.repeats
+        ]
     repeats = [one for row in run.rows for one in row.repeats]
     if which is Again.FAILED:
         return [one.identity for one in repeats if one.samples is None]
     return [one.identity for one in repeats if one.unsteady]
-
-
-def _is_doubtful(row: ScalingRow) -> bool:
-    """Return whether a reason of the point's own makes its quality `doubtful`."""
-    own = [note for note in row.quality_notes if note.kind is not NoteKind.BASELINE_QUALITY]
-    return any(quality_of(note) is Quality.DOUBTFUL for note in own)
 
 
 def with_baseline(run: Run, text: str) -> Run:

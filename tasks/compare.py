@@ -49,8 +49,8 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
     """Compare two runs point by point.
 
     Prints the change of each point with a 95 % CI. Its verdict is improved, regressed,
-    inconclusive, missing in B or only in B. If one setting changed in every point, it is the
-    heading. Exits with 2 if the runs are not comparable.
+    doubtful, inconclusive, missing in B or only in B. If one setting changed in every point,
+    it is the heading. Exits with 2 if the runs are not comparable.
     """
     share = percentage("--fail-on", fail_on) if fail_on else None
     from plots.tables import comparison as plot
@@ -91,13 +91,20 @@ def percentage(option: str, text: str) -> float:
 
 
 def check_regressions(found: Comparison, share: float, asked: str) -> None:
-    """Exit with 4 if a point is slower by this fraction; count the inconclusive ones."""
+    """Exit with 4 if a point is slower by this fraction; count the undecided ones."""
     from results.comparison.compare import inconclusive_points, regressions
 
     if unseen := inconclusive_points(found, share):
+        be = "is" if len(unseen) == 1 else "are"
         echo(
-            f"{len(unseen)} of {len(found.changes)} points are inconclusive: a loss of {asked} "
+            f"{len(unseen)} of {len(found.changes)} points {be} inconclusive: a loss of {asked} "
             f"would not be significant. Run more repeats"
+        )
+    if doubtful := found.having("doubtful"):
+        be, them = ("is", "it") if len(doubtful) == 1 else ("are", "them")
+        echo(
+            f"{len(doubtful)} of {len(found.changes)} points {be} doubtful: --fail-on does not "
+            f"count {them}. Measure {them} again on an idle machine"
         )
     if bad := regressions(found, share):
         lost = sum(one.verdict == "lost" for one in bad)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from bench.notes import Note, NoteKind, sentence
+from bench.settings.secrets import command_line
 from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
 from plots.format import REHEARSAL_NOTE, in_line, list_names, significant
@@ -15,6 +16,7 @@ from plots.tables.layout import markdown_table, terminal_table
 from plots.tables.scaling import rate_unit
 from results.comparison.ab import percent
 from results.comparison.compare import VERDICTS, Change, Comparison
+from results.quality import own_doubts
 from results.rates import ASSUMED_SCATTER
 from results.record import grouped
 from results.run import Run
@@ -27,7 +29,8 @@ COLUMNS = (
 )
 _TEXT = ("point", "verdict")
 _STYLES = {"regressed": "red", "lost": "red", "improved": "green", "new": "green"}
-_DECIDED = ("improved", "regressed")
+_STYLES |= {"doubtful": "yellow"}
+_DECIDED = ("improved", "regressed", "doubtful")
 # Verdicts as tables print them, if the stored value is no standard term.
 _VERDICT_WORDS = {"undecided": "inconclusive", "lost": "missing in B", "new": "only in B"}
 # Scripted times differ by rounding.
@@ -116,7 +119,7 @@ def remarks(found: Comparison) -> list[str]:
         ]
     if found.a.rehearsal or found.b.rehearsal:
         lines.append(f"{REHEARSAL_NOTE}.")
-    return lines + _point_remarks(found)
+    return [*lines, *_point_remarks(found), *_measure_again(found)]
 
 
 def _costs(found: Comparison) -> Iterator[str]:
@@ -158,12 +161,51 @@ def _point_remarks(found: Comparison) -> list[str]:
     return [f"{list_names(names, _MOST_NAMED)}: {text}." for text, names in notes.items() if text]
 
 
+def _measure_again(found: Comparison) -> Iterator[str]:
+    """Yield the command that measures a run's doubtful points again."""
+    doubtful = found.having("doubtful")
+    sides = (
+        ("A", found.a, [one.a for one in doubtful]),
+        ("B", found.b, [one.b for one in doubtful]),
+    )
+    for name, run, rows in sides:
+        notes = [note for row in rows if row for note in own_doubts(row.quality_notes)]
+        if not notes:
+            continue
+        words = _without_again(run.environment.get("command") or ())
+        once = any(note.kind is not NoteKind.OVERSUBSCRIBED for note in notes)
+        known = once and tuple(words[:2]) == ("fab", "bench.sweep")
+        again = f" with '{command_line([*words, '--again', 'doubtful'])}'" if known else ""
+        yield f"{name}: measure its doubtful points again on an idle machine{again}."
+
+
+def _without_again(words: Sequence[str]) -> list[str]:
+    """Return the command that measured the run, without --again and its value."""
+    places = [place for place, word in enumerate(words) if word == "--again"]
+    return [word for place, word in enumerate(words) if not {place, place - 1} & set(places)]
+
+
+def why_text(change: Change) -> str:
+    """Return the verdict's reason; for a doubtful point, those of both sides."""
+    if change.verdict != "doubtful":
+        return change.why
+    rows = (("A", change.a), ("B", change.b))
+    kinds = {
+        name: dict.fromkeys(note.kind.reason for note in own_doubts(row.quality_notes))
+        for name, row in rows
+        if row
+    }
+    return "; ".join(
+        f"doubtful in {name}: {', '.join(texts)}" for name, texts in kinds.items() if texts
+    )
+
+
 def _explanation(change: Change) -> str:
-    """Return the verdict's reason; a decided point adds the notes of its runs."""
+    """Return the verdict's reason; a point with a verdict adds the notes of its runs."""
     rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
     doubts = [f"note in {name}: {row.note_text}" for name, row in rows if row and row.note_text]
     differs = f"differs in {', '.join(map(str, change.settings))}" if change.settings else ""
-    return "; ".join(filter(None, (change.why, differs, *doubts)))
+    return "; ".join(filter(None, (why_text(change), differs, *doubts)))
 
 
 def _run_description(run: Run) -> str:
@@ -235,6 +277,6 @@ def _values(name: str, change: Change) -> Sequence[object]:
         *(rate.repeats if rate else 0 for rate in rates),
         change.detectable,
         change.verdict,
-        change.why,
+        why_text(change),
         "; ".join(map(str, change.settings)),
     )

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bench.errors import error_line
-from bench.notes import INTERFERENCE
 from bench.statistics.confidence import (
     CONFIDENCE,
     StandardError,
@@ -28,6 +27,7 @@ from results.comparison.pairs import (
     setting_changes,
 )
 from results.errors import StoreError
+from results.quality import own_doubts
 from results.rates import Rate, Ratio
 from results.run import Run
 from results.scaling import ScalingRow
@@ -156,7 +156,7 @@ def detectable_difference(error: StandardError, points: int) -> float:
 
 # A shorter measurement is no reliable estimate of long-run throughput.
 _BRIEF_SECONDS = 1.0
-VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
+VERDICTS = ("regressed", "lost", "improved", "new", "doubtful", "undecided")
 
 _MOST_NAMED = 3
 
@@ -166,8 +166,8 @@ class Change:
     """A point in run A (before) and run B (after); None if a run does not have it.
 
     ratio       B / A; None unless both have a result
-    verdict     improved, regressed, undecided (inconclusive), lost (no result in B), or new (no
-                result in A)
+    verdict     improved, regressed, doubtful (significant, but a side is of that quality),
+                undecided (inconclusive), lost (no result in B), or new (no result in A)
     why         reason for the verdict; empty if the ratio is enough
     detectable  minimum detectable effect at 90 % power, relative; None if unknown
     settings    chosen settings that differ
@@ -292,7 +292,7 @@ def _changes(pairs: Pairs) -> list[Change]:
 def regressions(found: Comparison, share: float) -> list[Change]:
     """Return the points that regressed significantly, by `share` or more.
 
-    Points without a result in B count as regressions.
+    Points without a result in B count as regressions; doubtful ones do not.
     """
     slower = [
         one for one in found.having("regressed") if one.ratio and one.ratio.value <= 1 - share
@@ -323,6 +323,8 @@ def _judged(
     if judgement is None:
         single = [name for name, rate in (("A", before), ("B", after)) if not rate.error]
         why = f"single figure in {' and '.join(single)}: variance unknown"
+    elif judgement.significant and any(own_doubts(row.quality_notes) for row in pair):
+        verdict = "doubtful"
     elif judgement.significant and caveats:
         why = "; ".join(caveats)
     elif judgement.significant:
@@ -347,8 +349,6 @@ def _caveats(name: str, row: ScalingRow) -> Iterator[str]:
     seconds = sum(row.window_seconds)
     if seconds < _BRIEF_SECONDS:
         yield f"{name}: n = 1, measured for {seconds:.2g} s; run more windows or repeats"
-    if any(note.kind in INTERFERENCE for note in row.notes):
-        yield f"{name}: n = 1, measured with interference; run more repeats"
 
 
 def _without(a: ScalingRow | None, b: ScalingRow | None) -> Change:

@@ -1,5 +1,6 @@
 """Comparison of runs from the command line: output and exit codes."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from invoke.context import Context
 
 import tasks.compare
 import tasks.report
+from bench.notes import Note, NoteKind
 from tests.support.paths import ROOT
 from tests.support.programs.commands import fab, refusal
 from tests.support.runs.comparisons import quiet
@@ -56,6 +58,24 @@ def test_a_regression_of_as_much_as_asked_is_exit_code_4() -> None:
     assert (code, said) == (4, "1 regressed by 3% or more: alexnet local x1")
     commands.report_compare.body(Context(), "fast", "slow", fail_on="10 %")
     commands.report_compare.body(Context(), "slow", "fast", fail_on="3%")
+
+
+def test_a_doubtful_point_is_counted_and_passes(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = Note(NoteKind.OTHER_PROGRAMS, {"cores": 1.3, "of": 2}, {"host": "vm"})
+    busy = [dataclasses.replace(one, notes=(note,)) for one in quiet(1.5)]
+    stored(runs / "busy", *busy, *quiet(devices=2))
+    commands.report_compare.body(Context(), "fast", "busy", fail_on="3%")
+    said = capsys.readouterr().out
+    assert "2 points: 1 doubtful, 1 inconclusive." in said
+    assert said.endswith(
+        "1 of 2 points is doubtful: --fail-on does not count it. "
+        "Measure it again on an idle machine\n"
+    )
+    # A point that is lost still counts.
+    stored(runs / "less", *busy)
+    assert refusal(commands.report_compare, "fast", "less", fail_on="3%")[0] == 4
 
 
 def test_a_point_that_lost_its_number_is_exit_code_4() -> None:
