@@ -17,6 +17,8 @@ from im2rec_tools.terminal import printable
 _SIZE = 7.5
 _LINE_INCHES = 1.3 * _SIZE / 72
 WIDTH = 24
+# A label is near its point if that is right of this fraction of the axis.
+_NEAR, _LONG_COLOUR = 0.6, "#aaaaaa"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,12 +134,15 @@ def _write(figure: Figure, axes: Axes, end: LineEnd, width: int) -> Text:
 def _connect(
     axes: Axes, colour: str, point: tuple[float, float], label: tuple[float, float]
 ) -> None:
-    """Draw a thin line from a point to its label, both in fractions of the axes."""
+    """Draw a thin line from a point to its label, both in fractions of the axes.
+
+    It is gray if it is long, because it would look like data.
+    """
     axes.add_artist(
         Line2D(
             *zip(point, label, strict=True),
             transform=axes.transAxes,
-            color=colour,
+            color=colour if point[0] > _NEAR else _LONG_COLOUR,
             linewidth=0.5,
             clip_on=False,
         )

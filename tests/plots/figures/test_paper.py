@@ -122,6 +122,14 @@ def test_error_bars_are_behind_the_lines() -> None:
     )
 
 
+def test_a_long_line_to_a_label_is_gray_and_looks_like_no_data() -> None:
+    alone = point(1, 5, kvstore="dist_sync")
+    axes: Any = draw(run([*three(), alone]), "throughput", WIDTH).axes[0]
+    joined = [one for one in axes.lines if one.get_transform() == axes.transAxes]
+    colours = {float(one.get_xdata()[0]) < 0.6: one.get_color() for one in joined}
+    assert colours == {True: "#aaaaaa", False: axes.lines[0].get_color()}
+
+
 def test_the_mean_step_time_is_the_global_batch_over_the_throughput() -> None:
     axes: Any = draw(run(three()), "step", WIDTH).axes[0]
     heights = list(axes.containers[0].lines[0].get_ydata())
