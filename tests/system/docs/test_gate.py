@@ -37,11 +37,17 @@ def test_the_workflow_exports_and_compares_and_ends_with_the_worse_code(
     fab.parent.mkdir(parents=True)
     fab.write_text(STUB)
     fab.chmod(0o755)
+    git = tmp_path / "git"
+    git.write_text("#!/bin/sh\necho abcdef0\n")
+    git.chmod(0o755)
     given = {"SWEPT": swept, "EXPORTED": exported, "COMPARED": compared}
     done = subprocess.run(
         ["bash", "-e", "-c", workflow()],
         cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", **{name: str(value) for name, value in given.items()}},
+        env={
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            **{name: str(value) for name, value in given.items()},
+        },
         timeout=20,
         check=False,
         capture_output=True,
