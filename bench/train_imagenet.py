@@ -172,7 +172,9 @@ def parse(argv: Sequence[str]) -> Options:
     typed = given(parser(), argv)
     network, _ = named(typed["network"])
     input_format.fill_from_shards(typed, argv, NETWORKS[network].image_shape)
-    return options_of(typed)
+    options = options_of(typed)
+    input_format.check_image_shape(options)
+    return options
 
 
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:

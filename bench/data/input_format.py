@@ -222,6 +222,30 @@ def fill_from_shards(
         typed["image_shape"] = _text(_fitting(usual, recipe))
 
 
+def check_image_shape(options: "Options") -> None:
+    """Raise SpecError if every training image is too small for the input."""
+    if options.benchmark or options.bandwidth:
+        return
+    from bench.data.augmentation import fewest_pixels  # noqa: PLC0415 - loads OpenCV
+
+    try:
+        recipe = packing_recipe(options.data_train)
+    except SpecError:
+        return  # reported when the shards are read
+    edge = recipe.short_edge if recipe and recipe.keep_bytes != "all" else 0
+    height, width = fewest_pixels(options.augmentation, options.image_shape[1:])
+    if edge and min(height, width) > edge:
+        raise SpecError(
+            error_line(
+                "--image-shape",
+                expected=f"at most {edge} pixels, the short edge of the images in "
+                f"{options.data_train}",
+                got=f"{width} x {height}",
+                fix=f"Leave it out, or pack with --short-edge {min(height, width)}",
+            )
+        )
+
+
 def _fitting(usual: tuple[int, int, int], recipe: Recipe) -> tuple[int, int, int]:
     """Return the usual image shape, or a square of the short edge if that is smaller."""
     channels, height, width = usual
