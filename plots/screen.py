@@ -12,6 +12,7 @@ from bench.trial import Trial
 from im2rec_tools.console import Screen, line
 from im2rec_tools.progress import job_seconds_left, time_left
 from im2rec_tools.terminal import echo
+from plots.failed_repeats import failure_place
 from plots.format import significant, status_text
 from plots.tables.scaling import rate_unit
 from plots.workers import rendezvous_text, worker_table
@@ -167,7 +168,8 @@ class SweepScreen:
         self._glimpse = None
         self._move(self._started.number, "")
         if record.status != "ok":
-            self._line(f"{status_text(record.status)}: {record.message}")
+            parts = filter(None, (record.message, failure_place(record.failure)))
+            self._line(f"{status_text(record.status)}: {'; '.join(parts)}")
             return
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
         name, scale = rate_unit(record.trial)

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 from invoke.tasks import Task
 
 import tasks.bench
+from plots.check import verify_report
 from results.record import emit
+from results.run import load
 from results.store import read_records
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show
@@ -34,6 +37,27 @@ def test_a_failed_point_is_exit_code_5_and_the_report_is_written(
     assert again.startswith("Measure the failed repeats once more: fab bench.sweep ")
     assert again.endswith(f" --run={tmp_path}/run --again failed")
     assert "failed" in (tmp_path / "run" / "report" / "results.csv").read_text()
+
+
+@pytest.mark.program
+def test_a_class_of_repeats_is_measured_again_and_the_earlier_tries_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = SWEEP + POINT + "[[points]]\nfake_faults = ['worker:exit:first']\n"
+    file, run = sweep_file(tmp_path, text), tmp_path / "run"
+    assert refusal(bench_sweep, file, [], run=str(run))[0] == 5
+    before = [one.status for one in read_records(run)]
+    bench_sweep(Context(), file, run=str(run), again="failed")
+    assert sorted(before) == ["failed", "ok", "ok"]
+    assert [one.status for one in read_records(run)] == [*before, "ok"]
+    assert "Earlier tries, which do not count: " in capsys.readouterr().out
+    assert "--again" not in json.dumps(load(run).environment["command"])
+    assert verify_report(run).wrong == []
+    bench_sweep(Context(), file, run=str(run), again="failed")
+    assert "--again failed: no such repeat in " in capsys.readouterr().out
+    assert len(read_records(run)) == 4
+    code, said = refusal(bench_sweep, file, [], run=str(run), again="all")
+    assert (code, "expected one of failed, unstable, doubtful, got 'all'" in said) == (2, True)
 
 
 @pytest.mark.program
