@@ -11,6 +11,7 @@ import contextlib
 import difflib
 import itertools
 import math
+import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,13 +181,24 @@ class Sweep:
 
 
 def path_of(name: str) -> Path:
-    """Return the file of a shipped sweep by name, or the path itself."""
+    """Return the file of a sweep by its path, with or without .toml.
+
+    A shipped sweep of that name takes precedence.
+    """
     with contextlib.suppress(OSError, ValueError):  # not a valid file name
-        for path in (SHIPPED / f"{name}.toml", Path(name)):
+        shipped_file = [SHIPPED / f"{name}.toml"] if os.sep not in name else []
+        for path in (*shipped_file, Path(name), Path(f"{name}.toml")):
             if path.is_file():
                 return path
     shipped = sorted(file.stem for file in SHIPPED.glob("*.toml"))
     raise unknown("sweep", name, [*shipped, "or the path of a sweep file"])
+
+
+def unused_file(name: str) -> Path | None:
+    """Return the user's file that a shipped sweep of the same name hides."""
+    own = Path(f"{name}.toml")
+    is_shipped = os.sep not in name and (SHIPPED / own).is_file()
+    return own if is_shipped and own.is_file() else None
 
 
 def load_sweep(
@@ -226,6 +238,11 @@ def load_sweep(
         return _sweep(path, text, _for_all(data, given), more)
     except SpecError as error:
         raise SpecError(error_line(path, problem=str(error))) from error
+
+
+def parse_sweep(path: Path, text: str) -> Sweep:
+    """Parse the text of a sweep file that may not exist yet; SpecError if invalid."""
+    return _sweep(path, text, tomllib.loads(text), [])
 
 
 def _for_all(data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
-from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault
+from bench.networks import named
+from bench.sweep import (
+    MOST_REPEATS,
+    SHIPPED,
+    Sweep,
+    load_sweep,
+    parse_sweep,
+    unused_file,
+    with_fault,
+)
 from bench.trial import chosen
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.progress import time_left
 from im2rec_tools.terminal import echo
-from tasks.cli import NO_HOST_OPTIONS, hosts_task, read_only_command
+from tasks.cli import NO_HOST_OPTIONS, command, hosts_task, read_only_command, task
 from tasks.report import RUN, RUNS, new_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
@@ -32,9 +41,10 @@ ENGINE = OptionHelp(
     group="Simulation",
 )
 _SIMULATED = "simulated"
+_MOST_MINUTES = 100_000
 JOB_GROUP = "Job"
 PLAN_OPTIONS = {
-    "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a .toml file"),
+    "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a file with or without .toml"),
     "point": OptionHelp(
         "WORDS", "Only points whose names contain these words: 'resnet-152 x32'", empty="all"
     ),
@@ -294,6 +304,9 @@ def sweep_for_hosts(
     hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engine: str
 ) -> Sweep:
     """Load a sweep; with hosts, with their device counts."""
+    if own := unused_file(sweep):
+        note = f"note: {quoted(sweep)} is the shipped sweep; for your file, type ./{own}"
+        echo(note, err=True)
     if not hosts:
         return load_sweep(sweep, engine=engine or None, fields=fields)
     if not hosts[0].cpus:
@@ -317,3 +330,71 @@ def sweep_for_hosts(
         )
     fields["devices_per_host"] = hosts[0].cpus
     return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)
+
+
+@task(
+    {
+        "name": OptionHelp("NAME", "Name of the new sweep; NAME.toml is written"),
+        "minutes": OptionHelp("MINUTES", "Time that the sweep may take", unit="min"),
+        "networks": OptionHelp(
+            "LIST",
+            "Networks to train: tiny,resnet-50",
+            empty="alexnet, inception-v3, resnet-152, as many as fit",
+        ),
+    },
+    example="mine --minutes 10",
+)
+@command
+def bench_new(c, name, minutes="10", networks=""):  # type: ignore[no-untyped-def]
+    """Write a sweep file that fits this machine and the time.
+
+    Chooses networks, batches, device counts, kvstores and repeats, with a comment on each. Never
+    replaces a file.
+    """
+    from launch.forecast import earlier_runs, forecast
+    from launch.hosts import this_machine
+    from launch.sweep_file import fitting_text, hardware
+
+    name = name.removesuffix(".toml")
+    file = _new_file(name)
+    asked = [one.strip() for one in networks.split(",") if one.strip()]
+    words = f"fab bench.new {name} --minutes {minutes}"
+    words += f" --networks {','.join(asked)}" if asked else ""
+    for one in asked:
+        try:
+            named(one)
+        except SpecError as error:
+            raise SpecError(error_line("--networks", problem=str(error))) from error
+    hosts = [this_machine()]
+    earlier = earlier_runs(RUNS, [hosts[0].name])
+    ahead: list[PointForecast] = []
+
+    def seconds(text: str) -> float:
+        what = parse_sweep(file, text)
+        ahead[:] = forecast(what.trials, what.repeats, (), earlier)
+        return sum(one.seconds_left for one in ahead)
+
+    most = parse_int("--minutes", minutes, most=_MOST_MINUTES)
+    text, limits = fitting_text(words, most, asked, hardware(), seconds)
+    try:
+        with file.open("x", encoding="utf-8") as new:
+            new.write(text)
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror})"
+        raise SpecError(error_line(file, problem=problem, fix="Choose another name")) from error
+    echo(file, plan_line(ahead, hosts), *(f"note: {one}" for one in limits))
+    echo(f"fab bench.plan {name}", f"fab bench.sweep {name}")
+
+
+def _new_file(name: str) -> Path:
+    """Return the path of a new sweep; SpecError if the name is in use."""
+    from pathlib import Path
+
+    file = Path(f"{name}.toml")
+    if (SHIPPED / file.name).is_file():
+        expected = "a name that no shipped sweep has"
+        raise SpecError(error_line("NAME", expected=expected, got=quoted(name)))
+    if file.exists():
+        fix = "Choose another name, or remove the file"
+        raise SpecError(error_line(file, expected="no such file", got="one", fix=fix))
+    return file
