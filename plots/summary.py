@@ -235,7 +235,8 @@ def _missing(run: Run) -> Iterator[str]:
         which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
         yield f"No result for {which}: {named}."
     if run.missing:
-        yield f"Not measured yet: {_counted(len(run.missing), 'point')}."
+        total = len(run.missing) + sum(len(row.repeats) for row in run.rows)
+        yield f"Not measured yet: {len(run.missing)} of {_counted(total, 'run')}."
     trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
     yield from _without_base(trained)
     several = [

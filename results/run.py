@@ -29,7 +29,7 @@ ELSEWHERE = "RUN"
 class Run:
     """A run folder as a report needs it.
 
-    missing     points that are not measured yet
+    missing     names of the runs (repeats of a point) that are not measured yet
     troubles    unreadable parts, which are skipped
     place       its `location` when its report was built; None: the current one
     unmeasured  the trials of points without a repeat, as far as asked.json has them

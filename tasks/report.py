@@ -199,7 +199,7 @@ def _exit_by_result(run: Run, failures: Failures) -> None:
     if not all(row.rate for row in run.rows):
         raise Exit("some points have no result; the reasons are below the table", code=5)
     if run.missing:
-        raise Exit("some points have not run yet; they are listed below the table", code=5)
+        raise Exit("some runs are not measured yet; they are listed below the table", code=5)
     if any(row.status == "unstable" for row in run.rows):
         raise Exit(
             "some points reached no steady state; their notes are below the table", code=UNSTEADY

@@ -68,7 +68,8 @@ def test_figures_of_others_are_said_to_be_theirs() -> None:
 def test_points_without_a_number_are_named_with_how_they_ended() -> None:
     text = said([*three(), point(8, 1, status="hung", **DIST)], missing=("alexnet dist_sync x16",))
     assert (
-        "No result for 1 of 4 points: alexnet dist_sync x8 (stalled). Not measured yet: 1 " in text
+        "No result for 1 of 4 points: alexnet dist_sync x8 (stalled). "
+        "Not measured yet: 1 of 5 runs. " in text
     )
 
 

@@ -99,7 +99,7 @@ def test_building_and_showing_end_alike(tmp_path: Path, task: Task[Any]) -> None
     log = stored(tmp_path, whole[0])
     asked = [dataclasses.asdict(one.identity) for one in whole]
     (tmp_path / "asked.json").write_text(json.dumps(asked))
-    missing = (5, "some points have not run yet; they are listed below the table")
+    missing = (5, "some runs are not measured yet; they are listed below the table")
     assert refusal(task, run=f"{tmp_path}/") == missing
     log.write_text("".join(emit(one) + "\n" for one in whole)[:-20])
     unread = (5, "some of the run is unreadable; the lines above the table name the parts")
