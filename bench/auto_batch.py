@@ -421,8 +421,8 @@ def oom_kills(proc: Path = Path("/proc/vmstat"), cgroup: Path = _CGROUP) -> int 
 def advice(batch: int, devices: int) -> str:
     """Return the out-of-memory message with three possible fixes."""
     return (
-        f"out of memory: a batch of {batch} on {devices} device(s) does not fit. Use a smaller "
-        f"batch ('python -m bench.auto_batch' finds the largest that fits), set "
+        f"out of memory: a batch of {batch} on {devices} device{'s' * (devices > 1)} does not "
+        f"fit. Use a smaller batch ('python -m bench.auto_batch' finds the largest that fits), set "
         f"MXNET_BACKWARD_DO_MIRROR=1, which recomputes some results, or use fewer devices"
     )
 

@@ -35,7 +35,7 @@ def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Hos
     if listed and not named:
         names = ", ".join(one.target for one in listed[:3])
         echo(
-            f"note: using {len(listed)} host(s) from the environment: {names}"
+            f"note: using {len(listed)} host{'s' * (len(listed) > 1)} from the environment: {names}"
             f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts override it",
             err=True,
         )

@@ -72,6 +72,8 @@ def format_fields(trial: Trial, names: Sequence[str]) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, tuple):
         more = f" and {len(value) - _MOST} more" if len(value) > _MOST else ""
         return (" ".join(map(str, value[:_MOST])) or "none") + more

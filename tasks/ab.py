@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
@@ -19,6 +20,7 @@ from tasks.report import RUN, new_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
     from launch.sweep import ClusterSetup
+    from results.record import Record
 
 
 @hosts_task(
@@ -34,7 +36,7 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
         "blocks": OptionHelp("N", "Number of blocks A B B A; each of the four is a fresh job"),
         "windows": OptionHelp("N", "Windows per job, after warm-up", empty="the sweep's"),
         "engine": ENGINE,
-        "run": replace(RUN, empty="a name made from the two settings"),
+        "run": replace(RUN, empty="a name made of the point, the settings and the date"),
     },
     example="'' dtype=bfloat16 --sweep smoke --point 'local x1'",
 )
@@ -56,7 +58,9 @@ def bench_ab(  # type: ignore[no-untyped-def]
     95 % CI, and the smallest difference that 9 of 10 such tests would find. Exits with 3 if a host
     fails its checks, 5 if a job has no result.
     """
+    from launch.job.plan import thread_warnings
     from launch.setup import job_setup, listed_hosts
+    from results.comparison.ab import MOST_BLOCKS, run_name
 
     if not sweep:
         raise SpecError(
@@ -75,9 +79,18 @@ def bench_ab(  # type: ignore[no-untyped-def]
     both = changed(base, a), changed(base, b)
     first, second = (shown(text) or base.name for text in (a, b))  # as typed, without secrets
     what = replace(what, trials=both, description=f"A: {first}; B: {second}")
-    count = parse_int("--blocks", blocks, least=2, most=500)
+    count = parse_int("--blocks", blocks, least=2, most=MOST_BLOCKS)
     with job_setup(hosts, host_options, what) as where:
-        compare(what, run or f"ab-{what.name}-{both[0].key[:6]}-{both[1].key[:6]}", where, count)
+        echo(*thread_warnings(both, where.hosts), err=True)
+        compare(what, run or run_name(*both, f"{datetime.now(UTC):%Y%m%d}"), where, count)
+
+
+def _failed(failed: list[Record], count: int, run: str) -> Exit:
+    """Print a line for each failed run; return the end of the measurement."""
+    from plots.failed_repeats import failure_lines
+
+    echo(*failure_lines(failed, run, count), err=True)
+    return Exit(f"{len(failed)} of {count} runs have no result", code=5)
 
 
 def only(what: Sweep, point: str) -> Trial:
@@ -111,17 +124,27 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     with closing(Store(new_folder(run))) as store:
         echo(what.description)
         echo(ab.power_sentence(ab.good_records(store.folder, identities), blocks))
-        for count in (len(ab.BLOCK), len(wanted)):
+        for done in ab.checkpoints(blocks):
+            count = done * len(ab.BLOCK)
             before = ab.good_records(store.folder, identities[:count])
             show_sweep(sweep(what, wanted, where, store, wanted[:count]))
             records = ab.good_records(store.folder, identities[:count])
             if len(records) < count:
-                raise Exit(ab.failure_sentence(store.folder, identities[:count]), code=5)
+                raise _failed(ab.failed_records(store.folder, identities[:count]), count, run)
+            rates = [rate_of(one) for one in records]
+            if done < blocks and ab.is_hopeless(rates, blocks):
+                echo(f"stopped after {done} of {blocks} blocks")
+                break
             if len(before) < count:
                 echo(ab.power_sentence(records, blocks))
         ran = ab.build_lines(records)
-        effect = ab.effect_sentence(ab.effect([rate_of(one) for one in records]))
-        lines = [effect, ab.power_sentence(records, blocks), *ran]
+        effect = ab.effect(rates)
+        power = (
+            []
+            if ab.is_too_noisy(effect.noise, effect.blocks)
+            else [ab.power_sentence(records, effect.blocks)]
+        )
+        lines = [ab.effect_sentence(effect), *power, *ran]
         for line in [*remarks(records), *ran, lines[0]]:
             echo(line)
         for path in write(store.folder, [what.description, *lines], records):

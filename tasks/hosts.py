@@ -90,7 +90,10 @@ def _compare_data(
             )
         )
     read = ", every byte compared" if verify else ""
-    echo(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
+    echo(
+        f"{len(hosts)} host{'s have' if len(hosts) > 1 else ' has'} the same "
+        f"{len(pieces)} files in {into}{read}"
+    )
 
 
 def _copy_data(

@@ -136,7 +136,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     the host, role, environment and command of each process, for every point.
     """
     from launch.auto_batch import check_fitting, known_batches
-    from launch.job.plan import plan
+    from launch.job.plan import plan, thread_warnings
     from launch.setup import listed_hosts, planned_hosts, planned_scheduler
 
     engine = engine_name(engine)
@@ -162,6 +162,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         _show_commands(plans, hosts)
         return
     _show_points(sweep_forecast(what, measured_there(what, hosts, folder), hosts, folder), hosts)
+    echo(*thread_warnings(what.trials, hosts))
     if unknown:
         echo(f"batch not known before the sweep searches it: {', '.join(unknown)}")
     echo("--commands prints the commands of all processes")
@@ -173,7 +174,8 @@ def _show_commands(plans: dict[Trial, list[Process]], hosts: Sequence[Host]) -> 
     for trial, processes in plans.items():
         echo(
             "",
-            f"# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
+            f"# {trial.name}: {trial.hosts} host{'s' * (trial.hosts > 1)}, "
+            f"{trial.workers} worker{'s' * (trial.workers > 1)}, batch "
             f"{trial.device_batch} per device, {trial.worker_batch} per worker, "
             f"{trial.global_batch} in total",
         )

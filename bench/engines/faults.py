@@ -58,7 +58,9 @@ def fault(text: str, *, roles: dict[str, int], windows: int) -> Fault:
     role, kind = match[1], match[3]
     index, window = (None if part is None else int(part) for part in (match[2], match[4]))
     if not roles.get(role) or (index is not None and index >= roles[role]):
-        there = ", ".join(f"{count} {name}(s)" for name, count in roles.items() if count)
+        there = ", ".join(
+            f"{count} {name}{'s' * (count > 1)}" for name, count in roles.items() if count
+        )
         raise SpecError(error_line(where, expected=f"a process of the job ({there})"))
     if role != "worker" and (kind in _WORKERS_ONLY or window is not None):
         kinds = f"one of {', '.join(_ANYWHERE)}, without a window, for a {role}"

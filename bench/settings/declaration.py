@@ -71,14 +71,15 @@ class Setting:
             choices = f"one of {', '.join(self.choices)}"
             return error_line("", expected=choices, got=quoted(value))
         numbers = value if isinstance(value, tuple) else (value,)
+        got = list(value) if isinstance(value, tuple) else value
         if self.least is not None and any(not one >= self.least for one in numbers):
             limit = f", below {self.below}" if self.below is not None else ""
-            return error_line("", expected=f"{self.least} or more{limit}", got=value)
+            return error_line("", expected=f"{self.least} or more{limit}", got=got)
         if self.below is not None and any(not one < self.below for one in numbers):
             least = f"{self.least} or more, " if self.least is not None else ""
-            return error_line("", expected=f"{least}below {self.below}", got=value)
+            return error_line("", expected=f"{least}below {self.below}", got=got)
         if self.most is not None and any(not one <= self.most for one in numbers):
-            return error_line("", expected=f"{self.most} or fewer", got=value)
+            return error_line("", expected=f"{self.most} or fewer", got=got)
         return ""
 
 

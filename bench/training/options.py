@@ -507,7 +507,8 @@ def _check_batch(options: Options) -> None:
         raise SpecError(
             error_line(
                 "--batch-size",
-                expected=f"a positive multiple of this worker's {options.devices} device(s)",
+                expected=f"a positive multiple of this worker's {options.devices} device"
+                f"{'s' * (options.devices > 1)}",
                 got=options.batch_size,
             )
         )

@@ -188,7 +188,7 @@ def with_batch_slice(options: Options, rank: int, workers: int) -> tuple[Options
                 "--global-batch",
                 expected=(
                     f"at least one image per device ({workers * options.devices} devices in "
-                    f"{workers} worker(s))"
+                    f"{workers} worker{'s' * (workers > 1)})"
                 ),
                 got=options.global_batch,
             )

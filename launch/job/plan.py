@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench.engines.catalog import ENGINES
@@ -161,6 +161,22 @@ def oversubscription(trial: Trial, hosts: Sequence[Host]) -> list[str]:
         f"# {trial.name}: oversubscribed: {devices} devices on {there} {kind}{'s' * (there != 1)} "
         f"{where}; not valid as a performance result"
         for where, devices, there in list(_oversubscribed(trial, hosts))[:1]
+    ]
+
+
+def thread_warnings(trials: Iterable[Trial], hosts: Sequence[Host]) -> list[str]:
+    """Return a warning for each OMP_NUM_THREADS that exceeds the cores of a worker."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for trial in trials:
+        asked = secrets.variables(trial.layout.env).get("OMP_NUM_THREADS", "").partition(",")[0]
+        cores = len(_cores(trial, hosts[0], "worker", 0)) if asked.isdecimal() else 0
+        if trial.engine == "mxnet" and cores and int(asked) > cores:
+            found.setdefault((int(asked), cores), []).append(trial.name)
+    return [
+        f"warning: OMP_NUM_THREADS={threads} exceeds the {cores} core{'s' * (cores > 1)} that a "
+        f"worker is bound to, so its threads share {'them' if cores > 1 else 'it'} "
+        f"({names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''})"
+        for (threads, cores), names in found.items()
     ]
 
 

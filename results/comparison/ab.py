@@ -1,6 +1,8 @@
 """A/B measurement of two settings in A B B A order: ratio and MDE."""
 
 import math
+import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +10,13 @@ from itertools import takewhile
 from pathlib import Path
 from statistics import fmean, stdev
 
-from scipy.special import stdtrit
+from scipy.special import chdtri, stdtrit
 
 from bench.errors import error_line
 from bench.statistics.confidence import StandardError
 from bench.trial import Trial
 from results.comparison import compare
+from results.comparison.pairs import setting_changes
 from results.errors import StoreError
 from results.rates import ASSUMED_SCATTER, rate_of
 from results.record import Identity, Record
@@ -22,6 +25,15 @@ from results.store import read_records
 # Linear drift within a block affects both settings equally.
 BLOCK = "ABBA"
 _BEYOND = 0.975
+# A minimum detectable effect above this is of no use: a factor of 10.
+_TENFOLD = 9.0
+# The noise is estimated from few blocks; a measurement ends early only if it is certainly this
+# high: with 99 % confidence.
+_CERTAIN = 0.99
+# The precision that `blocks_needed` aims at.
+_USEFUL = 0.1
+MOST_BLOCKS = 500
+_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +109,65 @@ def detectable_difference(noise: float, blocks: int) -> float:
     return compare.detectable_difference(error, points=1)
 
 
+def is_too_noisy(noise: float, blocks: int) -> bool:
+    """Return whether that many blocks with this noise would miss a factor of 10."""
+    return detectable_difference(noise, blocks) > _TENFOLD
+
+
+def is_hopeless(rates: Sequence[float], blocks: int) -> bool:
+    """Return whether `blocks` blocks will certainly miss a factor of 10.
+
+    Even the lower end of the 99 % CI of the noise so far is then too high. Never after one
+    block, and never if the difference is significant already.
+    """
+    found = len(block_log_ratios(rates))
+    if found < 2 or effect(rates).significant:
+        return False
+    least = noise(rates) * math.sqrt((found - 1) / float(chdtri(found - 1, 1 - _CERTAIN)))
+    return is_too_noisy(least, blocks)
+
+
+def blocks_needed(noise: float) -> int | None:
+    """Return the blocks that detect 10 % with this noise; None if too many."""
+    counts = range(2, MOST_BLOCKS + 1)
+    place = bisect_left(counts, -_USEFUL, key=lambda count: -detectable_difference(noise, count))
+    return counts[place] if place < len(counts) else None
+
+
+def checkpoints(blocks: int) -> list[int]:
+    """Return the numbers of blocks after which the noise is estimated: 1, 2, 4, 8, ..."""
+    return [*(2**n for n in range(blocks.bit_length()) if 2**n < blocks), blocks]
+
+
+def noisy_sentence(noise: float, blocks: int) -> str:
+    """Return that the measurement cannot see a factor of 10, and a remedy."""
+    needed = blocks_needed(noise)
+    more = f", or --blocks {needed}" if needed and needed > blocks else ""
+    return (
+        f"this machine is too noisy: {blocks} blocks would not show a factor of 10 (run-to-run "
+        f"standard deviation {percent(noise)} %). Use an idle machine and a new --run NAME{more}"
+    )
+
+
+def run_name(a: Trial, b: Trial, date: str) -> str:
+    """Return a name made of the point, the changed settings and the date.
+
+    Example: 'ab-resnet-18-x2-OMP_NUM_THREADS-1-vs-2-20261123'.
+    """
+    changes = setting_changes(a, b)
+    if len(changes) == 1:
+        (one,) = changes
+        values = ("default" if value is None else value for value in (one.a, one.b))
+        text = f"{one.name}-{'-vs-'.join(map(str, values))}"
+    else:
+        text = "-and-".join(one.name for one in changes) or "A-vs-A"
+    name = f"ab-{a.label}-x{a.layout.devices}-{text}"
+    name = re.sub(r"-{2,}", "-", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}-{b.key[:6]}"
+    return f"{name}-{date}"
+
+
 def percent(share: float) -> str:
     """Format a relative difference in percent: '4.8', or '0.31' if below 1 %."""
     value = 100 * share
@@ -112,6 +183,8 @@ def effect_sentence(found: Effect) -> str:
     if found.high < 0:
         by = percent(-math.expm1(found.log_ratio))
         return f"B is {by} % slower than A (95 % CI {percent(-high)} to {percent(-low)} %)"
+    if is_too_noisy(found.noise, found.blocks):
+        return noisy_sentence(found.noise, found.blocks)
     least = percent(detectable_difference(found.noise, found.blocks))
     return (
         f"no significant difference (B vs A: 95 % CI {percent(low)} to {percent(high)} %); "
@@ -129,9 +202,11 @@ def power_sentence(records: Sequence[Record], blocks: int) -> str:
     source = (
         f"measured in {known} blocks" if known > 1 else "measured in 1 block only, so uncertain"
     )
-    least = percent(detectable_difference(spread, blocks))
+    least = f"minimum detectable effect {percent(detectable_difference(spread, blocks))} %"
+    if is_too_noisy(spread, blocks):
+        least = "a factor of 10 would not be detected"
     return (
-        f"{blocks} blocks of A B B A: minimum detectable effect {least} % at 90 % power, for a "
+        f"{blocks} blocks of A B B A: {least} at 90 % power, for a "
         f"run-to-run standard deviation of {percent(spread)} % "
         f"({source if known else 'assumed: no runs yet'})"
     )
@@ -143,15 +218,11 @@ def good_records(folder: Path, identities: Sequence[Identity]) -> list[Record]:
     return [good[name] for name in takewhile(good.__contains__, identities)]
 
 
-def failure_sentence(folder: Path, identities: Sequence[Identity]) -> str:
-    """Return how many of these runs have no result, and the first one's reason."""
+def failed_records(folder: Path, identities: Sequence[Identity]) -> list[Record]:
+    """Return the newest records of these runs that have no result."""
     newest = {one.identity: one for one in read_records(folder)}
-    failed = [newest[name] for name in identities if newest[name].status != "ok"]
-    first = failed[0]
-    return (
-        f"{len(failed)} of {len(identities)} runs have no result; the first: {first.trial.name}: "
-        f"{first.status}: {first.message}. Run the command again to continue"
-    )
+    found = (newest.get(name) for name in identities)
+    return [one for one in found if one and one.status != "ok"]
 
 
 def build_lines(records: Sequence[Record]) -> list[str]:

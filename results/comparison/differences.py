@@ -57,10 +57,14 @@ def _flat(found: Mapping[str, Any], before: str = "") -> dict[str, str]:
 
 
 def _fact_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(_fact_text, value))
     if isinstance(value, dict):
-        return " ".join(map(str, value.values()))
+        return " ".join(map(_fact_text, value.values()))
     return str(value)
 
 

@@ -76,7 +76,7 @@ def test_a_fault_is_in_the_points_that_are_chosen_and_in_no_other() -> None:
             "x16:server:kill",
             "--fault: alexnet device x16: fault 'server:kill': expected a process of the job",
         ),
-        ("x32:worker-2:kill", "expected a process of the job (2 worker(s), 2 server(s)"),
+        ("x32:worker-2:kill", "expected a process of the job (2 workers, 2 servers"),
         ("x32:worker:sleep", "expected ROLE[-INDEX]:KIND[@WINDOW]"),
     ],
 )

@@ -36,6 +36,7 @@ def changed(trial: Trial, name: str) -> tuple[Trial, str]:
     """Return the trial with another value in a field, and the expected text."""
     value = other(trial.value(name))
     shown = f"{value:g}" if isinstance(value, float) else str(value)
+    shown = shown.lower() if isinstance(value, bool) else shown
     if isinstance(value, tuple):
         shown = (
             f"[{', '.join(f'{one:g}' if isinstance(one, float) else str(one) for one in value)}]"
@@ -129,3 +130,8 @@ def test_points_of_other_tools_are_shown_by_the_defaults_of_the_field_table() ->
     row = run([point(1, 1.0)]).rows[0]
     theirs = row.trial.replace(network="swin", engine="imported mxnet", kvstore="ring")
     assert common_settings([theirs]) == "engine = imported mxnet"
+
+
+def test_a_setting_that_is_true_is_printed_as_in_a_sweep() -> None:
+    row = run([point(1, 1.0)]).rows[0]
+    assert common_settings([row.trial.replace(emulate=True)]) == "emulate = true"

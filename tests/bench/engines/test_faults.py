@@ -208,7 +208,7 @@ def test_a_killed_process_found_by_its_role_is_a_process_of_this_test(tmp_path: 
     [
         ("worker-1:sing", f"ROLE: worker, server, scheduler. KIND: {', '.join(KINDS)}"),
         ("boss:kill", "expected ROLE[-INDEX]:KIND[@WINDOW]"),
-        ("worker-2:kill", "a process of the job (2 worker(s), 2 server(s), 1 scheduler(s))"),
+        ("worker-2:kill", "a process of the job (2 workers, 2 servers, 1 scheduler)"),
         ("scheduler-1:kill", "a process of the job"),
         ("server:nan", "absent, exit, hang, kill, raise, stop, without a window, for a server"),
         ("scheduler:kill@1", "without a window, for a scheduler"),
@@ -225,7 +225,7 @@ def test_a_fault_that_cannot_happen_is_refused(fault: str, said: str) -> None:
 
 def test_servers_cannot_fail_where_there_are_none() -> None:
     local: dict[str, Any] = {"kvstore": "local", "devices": 1}
-    with pytest.raises(SpecError, match=r"expected a process of the job \(1 worker\(s\)\)$"):
+    with pytest.raises(SpecError, match=r"expected a process of the job \(1 worker\)$"):
         trial("server:kill", **local)
 
 

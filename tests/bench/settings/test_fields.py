@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from bench.engines.catalog import ENGINES
+from bench.errors import SpecError
 from bench.settings.parts import PART_FIELDS
 from bench.sweep import SHIPPED, load_sweep
 from bench.trial import FIELDS, Trial, composed
 from results import record
 from tests.support.goldens import assert_golden
 from tests.support.paths import ROOT
+from tests.support.programs.jobs import trial
 
 PROCESSES = (("worker", 0), ("server", 0), ("scheduler", 0))
 DEMO = ROOT / "docs" / "runs" / "demo"
@@ -55,3 +57,8 @@ def test_fields_by_stored_name_make_the_trial_again() -> None:
     )
     with pytest.raises(TypeError, match="no setting of a trial: colour"):
         trial.replace(colour=1)
+
+
+def test_a_list_with_a_wrong_number_is_printed_as_in_a_sweep() -> None:
+    with pytest.raises(SpecError, match=r"got \[3, 224, 99999999\]$"):
+        trial(image_shape=[3, 224, 99999999])

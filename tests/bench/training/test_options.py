@@ -65,7 +65,7 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
         ),
         ("--kv-store dist_snyc --benchmark 1 --windows 1", "did you mean 'dist_sync'?"),
         ("--batch-size 0 --benchmark 1 --windows 1", "--batch-size: expected a positive multiple"),
-        ("--batch-size 3 --cpus 2 --benchmark 1 --windows 1", "this worker's 2 device(s), got 3"),
+        ("--batch-size 3 --cpus 2 --benchmark 1 --windows 1", "this worker's 2 devices, got 3"),
         ("--benchmark 1", "--benchmark 1: synthetic data has no epochs. Give --windows N"),
         ("--test-io 1 --benchmark 1 --windows 1", "Give one of them"),
         ("--data-train x.rec --cold 1", "--cold 1: expected --test-io 1"),

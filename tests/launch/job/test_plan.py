@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.sweep import load_sweep
 from bench.trial import Trial, make
 from launch.hosts import Host, pretend, rehearse
-from launch.job.plan import describe, emulated, oversubscription, plan
+from launch.job.plan import describe, emulated, oversubscription, plan, thread_warnings
 from launch.remote.errors import LaunchError
 from launch.sweep import ClusterSetup, check_devices
 from tests.support.paths import GOLDEN
@@ -148,3 +148,15 @@ def test_more_workers_than_gpus_share_them_only_where_that_is_asked_for() -> Non
         check_devices(on_gpus(4, 1), ClusterSetup(hosts=(host,)))
     with pytest.raises(LaunchError, match="4 per worker, got 2"):
         check_devices(on_gpus(4, 4, emulate=True), ClusterSetup(hosts=(host,)))
+
+
+def test_more_threads_than_cores_of_a_worker_are_a_warning() -> None:
+    two = [distributed(1, 2).replace(env=("OMP_NUM_THREADS=2",)), distributed(1, 1)]
+    assert thread_warnings(two, [TWO_CORES]) == [
+        f"warning: OMP_NUM_THREADS=2 exceeds the 1 core that a worker is bound to, so its threads "
+        f"share it ({two[0].name})"
+    ]
+    for text in ("1", "x", ""):
+        one = two[0].replace(env=(f"OMP_NUM_THREADS={text}",))
+        assert thread_warnings([one], [TWO_CORES]) == []
+    assert thread_warnings([two[0].replace(engine="fake")], [TWO_CORES]) == []

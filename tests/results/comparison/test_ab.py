@@ -2,6 +2,7 @@
 
 import csv
 import math
+import random
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,10 +16,14 @@ from bench.trial import changed
 from results.comparison.ab import (
     Effect,
     block_log_ratios,
+    blocks_needed,
+    checkpoints,
     detectable_difference,
     effect,
     effect_sentence,
+    is_hopeless,
     noise,
+    run_name,
     run_order,
 )
 from tests.support.paths import ROOT
@@ -105,6 +110,64 @@ def test_the_sentence_says_faster_slower_or_what_would_have_been_found() -> None
         "no significant difference (B vs A: 95 % CI -0.1 to 0.3 %); "
         "minimum detectable effect 1.4 % at 90 % power"
     )
+
+
+def noisy(seed: int, spread: float, blocks: int, ratio: float = 1.0) -> list[float]:
+    """Return throughputs of runs whose logarithms vary by `spread`."""
+    draw = random.Random(seed)
+    return [math.exp(draw.gauss(0, spread)) * ratio ** (s == "B") for s in "ABBA" * blocks]
+
+
+def test_a_measurement_stops_only_if_it_certainly_misses_a_factor_of_10() -> None:
+    def stopped(spread: float, ratio: float = 1.0) -> float:
+        # A measurement of 8 blocks stops after 2 or 4.
+        found = [[is_hopeless(noisy(n, spread, k, ratio), 8) for k in (2, 4)] for n in range(200)]
+        return fmean(any(one) for one in found)
+
+    assert stopped(0.015) == stopped(0.5) == 0.0
+    assert stopped(1.0) < 0.02
+    assert stopped(10.0) > 0.9
+    assert not is_hopeless([1.0, 1e9, 1.1e9, 1.2, 1.1, 1e9, 1.2e9, 1.0], 8)
+    assert not is_hopeless(noisy(1, 10.0, 1), 8)
+
+
+def test_a_noisy_machine_has_a_sentence_without_absurd_percents() -> None:
+    said = effect_sentence(Effect(log_ratio=0.0, low=-9, high=9, noise=2.5, blocks=8))
+    assert said == (
+        "this machine is too noisy: 8 blocks would not show a factor of 10 (run-to-run standard "
+        "deviation 250.0 %). Use an idle machine and a new --run NAME"
+    )
+    said = effect_sentence(Effect(log_ratio=0.0, low=-9, high=9, noise=0.2, blocks=2))
+    assert said.endswith("--run NAME, or --blocks 49")
+    assert (blocks_needed(0.2), blocks_needed(2.5)) == (49, None)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "found"), [(2, [1, 2]), (4, [1, 2, 4]), (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])]
+)
+def test_the_noise_is_estimated_again_after_twice_the_blocks(blocks: int, found: list[int]) -> None:
+    assert checkpoints(blocks) == found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        (
+            {"env": ["OMP_NUM_THREADS=1"]},
+            {"env": ["OMP_NUM_THREADS=2"]},
+            "ab-alexnet-x2-OMP_NUM_THREADS-1-vs-2-20261123",
+        ),
+        ({}, {"env": ["X=1"]}, "ab-alexnet-x2-X-default-vs-1-20261123"),
+        ({}, {"lr": 0.5, "seed": 7}, "ab-alexnet-x2-lr-and-seed-20261123"),
+        ({}, {}, "ab-alexnet-x2-A-vs-A-20261123"),
+        ({}, {"python": "/a b/python"}, "ab-alexnet-x2-python-vs-a-b-python-20261123"),
+    ],
+)
+def test_a_run_is_named_by_point_settings_and_date(
+    before: dict[str, Any], after: dict[str, Any], name: str
+) -> None:
+    known: dict[str, Any] = {"network": "alexnet", "devices": 2}
+    assert run_name(trial(**known | before), trial(**known | after), "20261123") == name
 
 
 def test_runs_stand_in_blocks_and_each_is_a_repeat_of_its_own() -> None:
@@ -206,5 +269,8 @@ def test_a_setting_that_fails_gives_no_number_and_ends_after_the_first_block(
     words = ["--sweep", sweep_file(tmp_path, SWEEP), "--point", "x1", "--run", f"{tmp_path}/r"]
     done = fab("bench.ab", *words, "", "fake_faults=worker:raise@1")
     assert done.returncode == 5
-    assert "2 of 4 runs have no result; the first: tiny local x1: failed: " in done.stderr
+    assert "tiny local x1, repeat 1: failed: " in done.stderr
+    assert "  worker-0" in done.stderr
+    assert "Read its log: fab hosts.logs" in done.stderr
+    assert done.stderr.endswith("2 of 4 runs have no result\n")
     assert "faster" not in done.stdout

@@ -262,7 +262,7 @@ def test_a_process_measured_briefly_or_disturbed_decides_nothing() -> None:
     assert change(ran(1.0), ran(2.0, OTHERS)).verdict == "doubtful"
 
 
-COMMAND = ["fab", "bench.sweep", "mine.toml", "--again", "failed", "--run", "b"]
+COMMAND = ["fab", "bench.sweep", "mine.toml", "--again=failed", "--run=b"]
 
 
 def doubtful() -> Comparison:
@@ -284,7 +284,7 @@ def test_a_change_with_a_doubtful_side_is_doubtful() -> None:
     assert "alexnet local x1: doubtful in B: busy machine; note in B: vm: other programs" in text
     assert text.endswith(
         "B: measure its doubtful points again on an idle machine with "
-        "'fab bench.sweep mine.toml --run b --again doubtful'."
+        "'fab bench.sweep mine.toml --run=b --again doubtful'."
     )
     rows = list(csv.DictReader(io.StringIO(table(found))))
     assert (rows[0]["verdict"], rows[0]["why"]) == ("doubtful", "doubtful in B: busy machine")

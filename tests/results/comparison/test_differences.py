@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from results.comparison.differences import Difference, run_differences
+from results.comparison.differences import Difference, host_facts, run_differences
 from results.record import Record
 from tests.support.runs.comparisons import quiet, run
 
@@ -116,3 +116,12 @@ def test_what_hosts_of_an_older_run_did_not_tell_forbids_nothing() -> None:
 def test_an_environment_of_any_shape_is_taken() -> None:
     odd = {"hosts": {"a": {"cores": None, "gpus": ["x", 3], "memory_mib": "?", "python": 3}}}
     assert "hosts' Python" in between(quiet(), quiet(), a={"hosts": [1]}, b=odd)
+
+
+def test_facts_of_hosts_are_words() -> None:
+    facts = host_facts({"a": {"cuda": True, "disk_problem": None, "opencv": {"ipp": False}}})
+    assert [(one.name, one.most) for one in facts] == [
+        ("cuda", "yes"),
+        ("disk_problem", ""),
+        ("opencv ipp", "no"),
+    ]
