@@ -197,6 +197,8 @@ Value = TypeVar("Value")
 def emit(record: Record) -> str:
     """Encode a record as one line of JSON without newline; the inverse of `parse`."""
     fields = dataclasses.asdict(record) | {"trial": record.trial.fields}
+    if record.failure is None:
+        del fields["failure"]  # lines of good repeats stay as earlier versions wrote them
     return json.dumps({"schema": record.schema, **fields})
 
 

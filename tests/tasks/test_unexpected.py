@@ -1,5 +1,6 @@
 """An unexpected error is one line, which names the file with its traceback."""
 
+import os
 import re
 import subprocess
 import sys
@@ -74,18 +75,17 @@ def test_a_task_ends_with_one_line_and_hides_secrets(
 def test_a_worker_prints_a_traceback_only_into_the_log_of_a_job(
     in_a_job: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ends(error: Exception, code: int) -> None:
+    def ends(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(train_imagenet, "_fail", ends)
+    monkeypatch.setattr(os, "_exit", ends)
     monkeypatch.setattr(sys, "argv", ["train_imagenet"])
     monkeypatch.setattr(train_imagenet, "install_filter", lambda: None)
     monkeypatch.delenv("MXSCALE_EVENTS", raising=False)
-    monkeypatch.setattr(train_imagenet, "_run", lambda _: fails("x"))
-    monkeypatch.setattr(train_imagenet, "_check_role", lambda _: None)
+    monkeypatch.setattr(train_imagenet, "announce_rendezvous", lambda: fails("x"))
     monkeypatch.setattr(train_imagenet, "sized", lambda _, argv: argv)
     if in_a_job:
-        monkeypatch.setenv("MXSCALE_EVENTS", "99")
+        monkeypatch.setenv("MXSCALE_EVENTS", os.devnull)
     with pytest.raises(SystemExit) as caught:
         train_imagenet.main(lambda _: parse(["--benchmark=1", "--windows=1"]))
     assert caught.value.code == 1
