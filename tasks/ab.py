@@ -14,6 +14,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
+from tasks.bench import report_load
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
 from tasks.plan import ENGINE, engine_name, sweep_for_hosts
 from tasks.report import RUN, new_folder
@@ -82,6 +83,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
     count = parse_int("--blocks", blocks, least=2, most=MOST_BLOCKS)
     with job_setup(hosts, host_options, what) as where:
         echo(*thread_warnings(both, where.hosts), err=True)
+        report_load(what, where, wait_seconds=0)
         compare(what, run or run_name(*both, f"{datetime.now(UTC):%Y%m%d}"), where, count)
 
 

@@ -108,7 +108,7 @@ def measure(
         ahead = sweep_forecast(what, measured, where.hosts, store.folder)
         echo(plan_line(ahead, where.hosts), err=True)
         if left:
-            _report_load(what, where, wait_seconds)
+            report_load(what, where, wait_seconds)
         expected = {one.trial.key: one.seconds for one in ahead if not one.assumed}
         informed = replace(where, expected=expected)
         failed = show_sweep(sweep(what, reported, informed, store, order))
@@ -137,7 +137,7 @@ def measure(
         raise Exit(code=end.code) from end
 
 
-def _report_load(what: Sweep, where: ClusterSetup, wait_seconds: float) -> None:
+def report_load(what: Sweep, where: ClusterSetup, wait_seconds: float) -> None:
     """Print whether other programs use the hosts; wait for them if `wait_seconds`.
 
     Simulations are not checked: their times are scripted.

@@ -8,11 +8,13 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from invoke.context import Context
 
 import fabfile as _fabfile
 from bench.engines.fake_process import Noise, factors
 from bench.errors import SpecError
 from bench.trial import changed
+from results.comparison import ab
 from results.comparison.ab import (
     Effect,
     block_log_ratios,
@@ -260,6 +262,24 @@ def test_a_rehearsed_difference_is_told_and_an_interrupted_comparison_goes_on(
     page = (tmp_path / "r" / "report" / "ab.md").read_text()
     assert " % faster than A" in page
     assert "| 4 | " in page
+
+
+def test_a_hopeless_measurement_stops_and_the_load_is_checked_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(ab, "is_hopeless", lambda rates, blocks: len(rates) == 8)
+    monkeypatch.setattr(
+        fabfile.ab, "report_load", lambda what, where, wait_seconds: print("load checked")
+    )
+    text = SWEEP.replace("[0.5]", "[0.01]")
+    options = {"sweep": sweep_file(tmp_path, text), "point": "x1", "windows": "2", "blocks": "3"}
+    fabfile.ab.bench_ab.body(Context(), "", "lr=0.5", run=f"{tmp_path}/r", **options)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "load checked"
+    assert "stopped after 2 of 3 blocks" in said
+    rows = (tmp_path / "r" / "report" / "ab.csv").read_text().splitlines()
+    assert len(rows) == 1 + 8
 
 
 @pytest.mark.program
