@@ -93,6 +93,21 @@ def format_percent(ratio: Ratio) -> str:
     return f"{value} % [{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
 
 
+def format_rate(rate: Rate) -> str:
+    """Return a throughput with its CI: '16.3 ± 0.6', or '22.9 [18.5, 28.4]' if uneven."""
+    value, low, high = rate.images_per_second, rate.low, rate.high
+    text = significant(value)
+    if low is None or high is None:
+        return text
+    if is_uninformative(rate.ratio):
+        return f"{text} (uncertain)"
+    side = max(value - low, high - value)
+    if min(value - low, high - value) >= _EVEN * side:
+        decimals = len(text.partition(".")[2])
+        return f"{text} ± {side:.{decimals}f}" if round(side, decimals) else text
+    return f"{text} [{significant(low)}, {significant(high)}]"
+
+
 def is_uninformative(ratio: Ratio) -> bool:
     """Return whether a side of the CI is larger than the value."""
     return ratio.is_uninformative

@@ -15,6 +15,8 @@ from plots.format import (
     significant,
 )
 from plots.items import Item, one_sentence
+from plots.quality import quality_sentence
+from results.quality import Quality
 from results.rates import Ratio
 from results.record import grouped
 from results.run import Run
@@ -25,8 +27,6 @@ _MOST_NAMED_SCALES = 4
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
 _ANY = "device", "devices"
 _MOST_NAMED_CAVEATS, _MOST_TEXTS = 3, 2
-# CI half-width as a fraction of the throughput; wider intervals become a caveat.
-_WIDE = 0.05
 # If the lower CI end of an efficiency exceeds this, the efficiency is too good.
 _ABOVE = 1.01
 _MOST_NAMED = 4
@@ -224,7 +224,7 @@ def caveats(run: Run) -> Iterator[Item]:
     if unsure:
         marked = " (! marks a point in the table)" if any(r.has_caveats for r in run.rows) else ""
         yield Item(f"Caveats{marked}", tuple(unsure))
-    elif not lost and not run.rehearsal:
+    elif not lost and all(row.quality is Quality.PUBLISHABLE for row in run.rows):
         yield Item("No caveats were found in the records.")
 
 
@@ -296,27 +296,17 @@ def _text_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 
 def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """Yield statistical caveats; simulated points measure nothing and have none."""
-    good = [row for row in rows if row.rate and row.trial.engine != "fake"]
+    """Yield statistical caveats, except few repeats and wide CIs."""
     emulated = [row for row in rows if row.rate and row.emulated]
     if emulated:
         points = _counted(len(emulated), "oversubscribed point")
         yield f"no valid performance result: {points} (more devices than the machine has)"
-    once = [row for row in good if row.rate and row.rate.repeats == 1]
-    if once:
-        which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"
-        which = "the point" if len(good) == 1 else which
-        yield f"n = 1 for {which}: the variance between runs is assumed, not measured"
-    twice = [row for row in good if row.rate and row.rate.repeats == 2]
-    if twice:
-        yield "n = 2 gives little information about the variance between runs"
     unclear = [row for row in rows if row.uncertain]
     lost = [row for row in unclear if row.rate and is_uninformative(row.rate.ratio)]
     names = [row.trial.name for row in lost]
     names += [f"{row.trial.name} vs its baseline" for row in unclear if row not in lost]
     if names:
         yield f"{_UNCERTAIN}: {_named(names)}"
-    yield from _wide_intervals(good)
 
 
 def caveat_names(row: ScalingRow) -> list[str]:
@@ -328,26 +318,6 @@ def caveat_names(row: ScalingRow) -> list[str]:
 def _efficiencies(row: ScalingRow) -> list[Ratio]:
     """Return the row's efficiencies vs the baselines that are chosen by default."""
     return [one.efficiency for name, one in row.scalings.items() if name in COLUMNS]
-
-
-def _wide_intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    halves = [(row.trial.name, row.rate.relative_half_width) for row in rows if row.rate]
-    wide = [row for row in rows if row.rate and (row.rate.relative_half_width or 0.0) > _WIDE]
-    useless = [row for row in wide if row.rate and is_uninformative(row.rate.ratio)]
-    widths = [
-        row.rate.relative_half_width or 0.0 for row in wide if row.rate and row not in useless
-    ]
-    if wide:
-        every = "all " if len(rows) > 1 else "the "
-        some = _counted(len(rows), "point") if len(rows) > 1 else "point"
-        which = f"{every}{some}" if len(wide) == len(rows) else f"{len(wide)} of {some}"
-        more = [f"{len(useless)} of them {_UNCERTAIN}"] if useless else []
-        if widths:
-            more.append(f"{'the others ' * bool(useless)}up to ±{100 * max(widths):.0f} %")
-        yield f"95 % CI wider than ±{100 * _WIDE:.0f} % for {which} ({', '.join(more)})"
-    unknown = [name for name, half in halves if half is None]
-    if unknown:
-        yield f"no 95 % CI: {_named(unknown)}"
 
 
 def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -386,6 +356,7 @@ def summary_items(run: Run) -> list[Item]:
         *map(Item, baseline_sentence(trained)),
         *map(Item, _other_modes(run.rows)),
         *([Item(_trained(run, trained))] if trained else []),
+        *map(Item, quality_sentence(run)),
         *caveats(run),
         *earlier_items(run.earlier),
     ]

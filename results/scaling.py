@@ -161,6 +161,11 @@ class ScalingRow:
         """Whether tables and figures mark the point: it has caveats that a summary names."""
         return bool(self.rate and (self.headline_kinds or self.uncertain))
 
+    @property
+    def is_ringed(self) -> bool:
+        """Whether figures ring the point; an oversubscribed one is hollow instead."""
+        return self.has_caveats or (self.quality is Quality.DOUBTFUL and not self.emulated)
+
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
     """Return one row per trial, in the order of the records; pools repeats."""

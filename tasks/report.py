@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,6 +40,8 @@ _PRICES = OptionHelp(
 SPEEDUP_BASELINE = OptionHelp(
     "POINT", "Also report speed-ups against this point of each network: 'KVSTORE xN'", empty="none"
 )
+_WIDE = OptionHelp("", "Print all columns of the table, and explain them")
+_NOTES = OptionHelp("", "Print the notes on each point in full, not only their numbers")
 BASELINES = ROOT / "results" / "baselines"
 _MOST_LINES = 200
 # The study that the shipped sweep `seed` repeats.
@@ -145,12 +147,14 @@ def build_report(
     over: str = "",
     extra: Sequence[str] = (),
     baseline: str = "",
+    parts: Collection[str] = (),
 ) -> None:
     """Print a run's table, write its report and print the paths of the files.
 
     over      another run to draw behind this one
     extra     further outputs, of plots.report.EXTRA
     baseline  the speed-up baseline 'KVSTORE xN'
+    parts     additions to the short table: 'wide', 'notes'
     """
     from launch.install import own_code
     from plots.failures import Failures
@@ -166,13 +170,18 @@ def build_report(
     failures = Failures()
     with ThreadPoolExecutor(1) as beside:  # reading gigabytes takes as long as drawing
         files = beside.submit(digest.files, folder)
-        failures.attempt("table", lambda: show(run, costs, failures), None)
+        failures.attempt("table", lambda: show(run, costs, failures, parts), None)
         _print_paths(build(run, costs, behind, failures))
         for name in extra:
             _print_paths(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
     built = choice(run, baseline, over)
     echo(f"digest: {digest.write(folder, own_code(), files.result(), given, built)}")
     _exit_by_result(run, failures)
+
+
+def _parts(wide: bool, notes: bool) -> list[str]:
+    """Return the parts that --wide and --notes add to a table."""
+    return [name for name, wanted in {"wide": wide, "notes": notes}.items() if wanted]
 
 
 def checked_baseline(text: str) -> str:
@@ -223,13 +232,23 @@ def _print_paths(paths: Sequence[Path]) -> None:
         "speedup_baseline": SPEEDUP_BASELINE,
         "upstream_csv": OptionHelp("", "Also write upstream's two-column CSV, one per network"),
         "parquet": OptionHelp("", "Also write results.parquet; needs 'make exports'"),
+        "wide": _WIDE,
+        "notes": _NOTES,
     },
     example="--run monday --over baseline:main",
     by_place=["run"],
 )
 @command
 def report_build(  # type: ignore[no-untyped-def]
-    c, run="", prices="", over="", speedup_baseline="", upstream_csv=False, parquet=False
+    c,
+    run="",
+    prices="",
+    over="",
+    speedup_baseline="",
+    upstream_csv=False,
+    parquet=False,
+    wide=False,
+    notes=False,
 ):
     """Build a run's report; print its table and digest.
 
@@ -241,12 +260,12 @@ def report_build(  # type: ignore[no-untyped-def]
     asked = {"upstream-csv": upstream_csv, "parquet": parquet}
     extra = [name for name, wanted in asked.items() if wanted]
     if not is_packed(run):
-        build_report(folder, prices, over, extra, baseline)
+        build_report(folder, prices, over, extra, baseline, _parts(wide, notes))
         return
     from results.integrity.archive import report_beside
 
     with report_beside(archive_of(run), folder):
-        build_report(folder, prices, over, extra, baseline)
+        build_report(folder, prices, over, extra, baseline, _parts(wide, notes))
 
 
 @task(
@@ -259,6 +278,8 @@ def report_build(  # type: ignore[no-untyped-def]
             "Print a published table instead of a run; without NAME the tutorial's",
             empty="off",
         ),
+        "wide": _WIDE,
+        "notes": _NOTES,
     },
     optional=["reference"],
     example="--run monday",
@@ -266,7 +287,7 @@ def report_build(  # type: ignore[no-untyped-def]
 )
 @read_only_command
 def report_show(  # type: ignore[no-untyped-def]
-    c, run="", prices="", speedup_baseline="", reference=""
+    c, run="", prices="", speedup_baseline="", reference="", wide=False, notes=False
 ):
     """Print the table of a run or of a published study.
 
@@ -292,7 +313,7 @@ def report_show(  # type: ignore[no-untyped-def]
 
     given, found = prices_of(prices), with_baseline(load(run_folder(run)), baseline)
     failures = Failures()
-    show(found, costs_of(found, given), failures)
+    show(found, costs_of(found, given), failures, _parts(wide, notes))
     _exit_by_result(found, failures)
 
 

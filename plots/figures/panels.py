@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.ticker import NullLocator
 
 from plots.figures.axes import device_axis
 from plots.figures.labels import LineEnd, matplotlib_text
 from plots.figures.model import REHEARSAL, FigureModel, Line
 from plots.format import list_names, significant
+from results.quality import Quality
 from results.rates import Ratio
+from results.record import grouped
 from results.scaling import ScalingRow
 
 GREY = "#777777"
@@ -29,6 +32,8 @@ RING: Any = {
     "markeredgewidth": 1.3,
     "linestyle": "",
 }
+# Share of its color in a pale point.
+_PALE = 0.35
 # A ceiling above this many times the highest point becomes a text instead of a line.
 _FAR = 8
 _NO_BASE = "not available: needs a result {baseline}\nand another point to compare"
@@ -149,14 +154,28 @@ def _line(axes: Axes, line: Line, panel: Panel, shift: Offset) -> LineEnd | None
         linestyle=line.dashes,
         linewidth=1.4,
     )
-    for hollow in (False, True):
-        some = [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.emulated is hollow]
-        if some:
-            _points(axes, some, line, "white" if hollow else line.colour)
-    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.has_caveats])
+    faces = grouped(
+        (point_face(row, line.colour), (x, r)) for x, (row, r) in zip(places, found, strict=True)
+    )
+    for face, some in faces.items():
+        _points(axes, some, line, face)
+    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.is_ringed])
     if not found:
         return None
     return LineEnd(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)
+
+
+def point_face(row: ScalingRow, colour: str) -> str:
+    """Return the fill of a point: white if oversubscribed, pale if only indicative."""
+    if row.emulated:
+        return "white"
+    return pale(colour) if row.quality is Quality.INDICATIVE else colour
+
+
+def pale(colour: str) -> str:
+    """Return the color mixed with white, which also shows in gray print."""
+    red, green, blue = (1 - _PALE * (1 - part) for part in to_rgb(colour))
+    return to_hex((red, green, blue))
 
 
 def _rings(axes: Axes, points: Sequence[tuple[float, Ratio]]) -> None:

@@ -17,7 +17,8 @@ from plots.figures import labels, panels
 from plots.figures.axes import decimal_axis, log_axis, zero_based_axis
 from plots.figures.labels import LineEnd, balanced_lines, matplotlib_text
 from plots.figures.model import FigureModel, figure_model, network_label
-from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
+from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP, pale
+from results.quality import Quality
 from results.run import Run
 from results.scaling import ScalingRow
 from results.store import atomic_file
@@ -113,7 +114,9 @@ def _marks(shown: FigureModel) -> list[Line2D]:
     found = []
     if any(row.emulated for line in shown.lines for row in line.rows):
         found.append(_sample(GREY, "o", "", "hollow: oversubscribed", face="white"))
-    if any(row.has_caveats for line in shown.lines for row in line.rows):
+    if any(row.quality is Quality.INDICATIVE for line in shown.lines for row in line.rows):
+        found.append(_sample(GREY, "o", "", "pale: indicative", face=pale(GREY)))
+    if any(row.is_ringed for line in shown.lines for row in line.rows):
         found.append(Line2D([], [], **RING, label="ringed: has caveats, see notes"))
     alone = {network_label(one.row): one.colour for one in shown.crosses}
     for line in shown.lines:

@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from bench.notes import texts
 from plots.failures import Failures, attempt_items, attempt_lines
 from plots.figures.caption import hardware, settings_line
 from plots.format import has_assumed_scatter, status_text
@@ -87,6 +88,7 @@ def _known(
         "scatter": f"{100 * ASSUMED_SCATTER:g}",
         "reproduce": reproduce_note(run),
         "status_text": status_text,
+        "note_texts": texts,
         "one_sentence": one_sentence,
         "named": list(zip(point_names([row.trial for row in run.rows]), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),

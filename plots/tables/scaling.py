@@ -1,6 +1,6 @@
 """The results table for the terminal and for Markdown, with its notes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
 
 from rich.table import Table
@@ -19,6 +19,7 @@ from plots.format import (
     STATUS_WORDS,
     format_interval,
     format_percent,
+    format_rate,
     format_speedup,
     is_uninformative,
     list_names,
@@ -58,15 +59,18 @@ HEADER = (
     "vs 1 host",
     "vs 1 worker",
     "accuracy",
+    "quality",
     "status",
 )
 # Follows the status of a point that has caveats in the summary.
 MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
-_TEXT = ("network", "kvstore", "status")
+_TEXT = ("network", "kvstore", "quality", "status")
+# Parts of `show` besides the summary and the short table.
+WIDE, NOTES = "wide", "notes"
 _MOST_TROUBLES = 5
 # Columns to leave out on a narrow terminal, in this order.
-_OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n")
+_OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n", "quality")
 
 
 def cost_headers(costs: Costs) -> tuple[str, ...]:
@@ -170,7 +174,7 @@ def _efficiency(against: Scaling | None) -> str:
 def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
     """Return `HEADER` with columns for a chosen baseline and costs."""
     chosen = [f"{name} vs {one}" for one in _chosen(rows) for name in ("speed-up", "efficiency")]
-    return (*HEADER[:-1], *chosen, *cost_headers(costs), HEADER[-1])
+    return (*HEADER[:-2], *chosen, *cost_headers(costs), *HEADER[-2:])
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
@@ -216,6 +220,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         "" if row.accuracy is None else f"{row.accuracy:.3f}",
         *baseline,
         *map(_amount, costs.found(row)),
+        row.quality or "",
         f"{row.status} {MARK}" if row.has_caveats else row.status,
     )
 
@@ -422,8 +427,79 @@ def markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> None:
+def short_table(
+    rows: Sequence[ScalingRow], costs: Costs = NO_COSTS
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and cells of the short table.
+
+    It has a batch, a status or costs only if points differ in it, one is not ok, or there are
+    prices.
+    """
+    money = cost_headers(costs) if costs.prices else ()
+    chosen = next((one.chosen_baseline for one in rows if one.chosen_baseline), None)
+    names = ["network", "kvstore", "devices", "images/s"]
+    names += [f"efficiency vs {chosen}" if chosen else "efficiency", *money, "quality", "status"]
+    labels = distinguishing_fields([row.trial for row in rows])
+    found = []
+    for row, more in zip(rows, labels, strict=True):
+        full = dict(zip(HEADER[:3], cells(row, more)[:3], strict=True))
+        rate = row.rate if row.trial.mode != "bandwidth" else None
+        shown = row.shown_scaling
+        cell_of = {"images/s": format_rate(rate) if rate else "", "quality": row.quality or ""}
+        cell_of |= {"status": row.status, names[4]: _efficiency(shown)}
+        cell_of |= dict(zip(money, map(_amount, costs.found(row)), strict=False))
+        found.append([str((full | cell_of)[name]) for name in names])
+    if len({tuple(one[:3]) for one in found}) < len(found):
+        names.insert(3, "batch")
+        for one, row in zip(found, rows, strict=True):
+            one.insert(3, str(row.trial.device_batch))
+    needed = [
+        any(column) and (name != "status" or any(one != "ok" for one in column))
+        for name, column in zip(names, zip(*found, strict=True), strict=True)
+    ]
+    return list(compress(names, needed)), [list(compress(one, needed)) for one in found]
+
+
+def _short_grid(rows: Sequence[ScalingRow], costs: Costs) -> Table:
+    names, found = short_table(rows, costs)
+    grid = terminal_table(names, _TEXT)
+    for row, texts_of_row in zip(rows, found, strict=True):
+        style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
+        grid.add_row(*map(cell, texts_of_row), style=style)
+    return grid
+
+
+def _grouped_notes(rows: Sequence[ScalingRow]) -> str:
+    """Return the notes by kind: 'Notes: busy machine: 5 points; others: 4 points.'."""
+    good = [row for row in rows if row.rate]
+    marked = grouped(
+        (text, row)
+        for row in good
+        for text in dict.fromkeys(kind.reason for kind in row.headline_kinds)
+    )
+    plain = [row for row in good if any(not note.kind.headline for note in row.notes)]
+    parts = [_counted(text, len(some)) for text, some in marked.items()]
+    parts += [_counted("others" if parts else "remarks", len(plain))] if plain else []
+    notes = f"Notes: {', '.join(parts)}. " if parts else ""
+    return (
+        f"{notes}fab report.show --notes prints the notes in full; --wide prints and explains all "
+        f"columns."
+    )
+
+
+def _counted(text: str, count: int) -> str:
+    return f"{text} ({count} point{'s' if count > 1 else ''})"
+
+
+def show(
+    run: Run,
+    costs: Costs = NO_COSTS,
+    failures: Failures | None = None,
+    parts: Collection[str] = (WIDE, NOTES),
+) -> None:
     """Print a run's summary and table, in full width if stdout is not a terminal.
+
+    `parts` adds all columns with their explanation (WIDE) and the notes on points (NOTES).
 
     Other parts that fail are named in their place and in `failures`. Points without a result come
     last, where an operator looks first.
@@ -431,12 +507,13 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     simulated = "SIMULATED " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{simulated}{run.name}" + (f": {description}" if description else "")
-    grid = terminal(run.rows, costs)
+    wide = WIDE in parts
+    grid = terminal(run.rows, costs) if wide else _short_grid(run.rows, costs)
     console = screen_for(grid)
     all_ok = all(row.status == "ok" and not row.has_caveats for row in run.rows)
     named, _ = filled_table(run.rows, costs)
     optional = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
-    spare = [name for name in optional if name in named]
+    spare = [name for name in optional if name in named and wide]
     left_out, width = 0, text_width(console)
     while is_limited(console) and left_out < len(spare) and table_width(grid) > width:
         left_out += 1
@@ -451,9 +528,10 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     failed = attempt_items(
         failures, "points without a result", lambda: failure_items(run.rows, run.missing)
     )
+    told = NOTES in parts or any(row.trial.mode == "bandwidth" for row in run.rows)
     sections = {
-        "Notes": points,
-        "How to read the table": columns,
+        "Notes": points if told else [],
+        "How to read the table": columns if wide else [],
         "Points without a result": failed,
     }
 
@@ -463,6 +541,8 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     blank = line("")
     console.print(*lines(head), blank, *lines(words), *lines(troubles), grid, sep="\n")
     console.print(*lines([Item(one) for one in hidden if left_out]), sep="\n")
+    if not wide:
+        console.print(*lines([Item(_grouped_notes(run.rows))]), blank, sep="\n")
     for title, items in sections.items():
         if items:
             console.print(line(f"{title}:"), *lines(items, "  "), blank, sep="\n")

@@ -19,7 +19,7 @@ from tests.support.runs.stores import stored
 FILES = {"results.csv", "report.md", "index.html", "scaling.svg", "scaling.png"}
 # A function that makes a part, and the files that miss if it fails.
 PARTS: dict[str, set[str]] = {
-    "plots.tables.scaling.terminal": set(),
+    "plots.tables.scaling.short_table": set(),
     "plots.tables.scaling.summary_items": set(),
     "plots.tables.scaling.provenance": set(),
     "plots.tables.scaling.settings_line": set(),
@@ -75,7 +75,7 @@ def test_a_part_that_fails_is_named_and_all_others_are_there(
     assert "This is a bug in mxscale" in line
     assert {path.name for path in (run / "report").iterdir()} >= FILES - PARTS[part]
     out = capsys.readouterr().out
-    assert ("alexnet" in out) or part.endswith("terminal")
+    assert ("alexnet" in out) or part.endswith("short_table")
     assert "digest: sha256:" in out
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,12 +10,22 @@ from bench.notes import Note, NoteKind
 from plots.figures import scaling as figure
 from plots.page.page import page
 from plots.page.panels import panel_data
+from plots.quality import quality_sentence
 from plots.summary import summary
-from plots.tables.scaling import MARK, cells, column_notes, filled_table, markdown, notes, show
+from plots.tables.scaling import (
+    MARK,
+    cells,
+    column_notes,
+    filled_table,
+    markdown,
+    notes,
+    short_table,
+    show,
+)
 from results.record import Record
 from results.run import Run
 from results.scaling import scaling
-from tests.support.runs.records import record
+from tests.support.runs.records import record, with_versions
 from tests.support.runs.scenes import point, run, three
 
 NONE = "No caveats were found in the records."
@@ -23,7 +34,7 @@ OTHERS = Note(NoteKind.OTHER_PROGRAMS, {"cores": 1.0, "of": 2}, HOST)
 THROTTLED = Note(NoteKind.THROTTLED, {"count": 3}, HOST)
 
 
-def repeats(devices: int, *notes: Note, **fields: str) -> list[Record]:
+def repeats(devices: int, *notes: Note, **fields: Any) -> list[Record]:
     """Return three close repeats, all of which have these notes."""
     found = [point(devices, 10.0 * devices, repeat=n, **fields) for n in range(3)]
     return [dataclasses.replace(one, notes=notes) for one in found]
@@ -38,7 +49,7 @@ def test_three_tight_repeats_beside_other_programs_are_not_headed_as_good() -> N
         "measurement: alexnet local x1; "
     ) in text
     assert "CPUs were thermally throttled: alexnet local x1" in text
-    assert NONE in summary(run([*repeats(1), *repeats(2)]))
+    assert NONE in summary(run(list(map(with_versions, [*repeats(1), *repeats(2)]))))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in NoteKind if kind.headline])
@@ -147,3 +158,40 @@ def test_accuracy_is_a_column_once_a_point_has_one() -> None:
     assert [one[at] for one in found] == ["0.250", ""]
     assert ">accuracy</" in page(study)
     assert "accuracy: of the last validation, mean of the repeats." in markdown(study.rows)
+
+
+def test_the_short_table_fits_100_columns_and_tells_rows_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "")
+    study = run([*repeats(1, OTHERS), *repeats(2), *repeats(4, batch_per_device=4)])
+    show(study, parts=())
+    text = capsys.readouterr().out
+    assert max(map(len, map(str.rstrip, text.splitlines()))) <= 100
+    assert "Notes: busy machine (1 point)" in text
+    assert "How to read the table" not in text
+    names, found = short_table(study.rows)
+    assert names == ["network", "kvstore", "devices", "images/s", "efficiency", "quality"]
+    assert len({tuple(row[:3]) for row in found}) == len(found)
+
+
+def test_the_next_command_depends_on_the_reasons() -> None:
+    def sentence(*records: Record) -> str:
+        environment = {"command": ["fab", "bench.sweep", "mine.toml", "--repeats=2"]}
+        return " ".join(
+            quality_sentence(dataclasses.replace(run(records), environment=environment))
+        )
+
+    assert sentence(*repeats(1, OTHERS)).endswith(
+        "Next: fab bench.sweep mine.toml --again doubtful"
+    )
+    assert sentence(*repeats(1)[:2]).endswith("Next: fab bench.sweep mine.toml --repeats 3")
+    assert not sentence(*[point(1, 10.0, engine="fake")])
+
+
+def test_figures_fill_publishable_points_and_ring_others() -> None:
+    drawn = figure.draw(run(repeats(1)).rows, "t", "").legends[0].get_texts()
+    assert "pale: indicative" in str([text.get_text() for text in drawn])
+    good = list(map(with_versions, repeats(1)))
+    drawn = figure.draw(run(good).rows, "t", "").legends[0].get_texts()
+    assert "pale" not in str([text.get_text() for text in drawn])

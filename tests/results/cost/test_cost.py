@@ -165,7 +165,7 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
     several = [point(devices=n, devices_per_worker=n, hosts=("x",)) for n in (2, 4, 8, 16)]
     rows, found = of(point(400.0), *several, prices=prices)
     text = markdown(rows, found)
-    assert "|      0.200 |       14.4 k | ok " in text
+    assert "|      0.200 |       14.4 k | indicative | ok " in text
     assert "images/J: per joule of the hosts' processors and memory (RAPL)" in text
     assert "images/USD: from the hourly price of the point's hosts in prices.toml." in text
     names = "alexnet local x2, alexnet local x4, alexnet local x8 and 1 more"
@@ -231,7 +231,7 @@ def test_a_report_with_prices_has_their_column_in_each_file(
     report_build.body(Context(), run=f"{tmp_path}/run", prices=str(EXAMPLE))
     assert "images/USD" in capsys.readouterr().out
     lines = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()
-    assert lines[0].endswith(",notes,cold,images_per_joule,images_per_USD,cost_reason")
+    assert lines[0].endswith(",quality,quality_reasons,images_per_joule,images_per_USD,cost_reason")
     assert "prices.example.toml" in (tmp_path / "run" / "report" / "report.md").read_text()
     code, line = refusal(report_show, run=f"{tmp_path}/run", prices="nowhere.toml")
     assert (code, line) == (2, "error: nowhere.toml: cannot be read (No such file or directory)")

@@ -1,0 +1,73 @@
+"""Sentence on the quality of a run's points: how many can be published, and why."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from bench.notes import Note, NoteKind
+from bench.settings.secrets import command_line, masked_word
+from results.quality import LEAST_REPEATS, Quality, quality_of
+from results.run import Run
+from results.scaling import ScalingRow
+
+_MOST_REASONS = 4
+_FAB = ("fab", "bench.sweep")
+# Reasons that another try of the same repeats does not remove.
+_LASTING = frozenset({NoteKind.OVERSUBSCRIBED, NoteKind.BASELINE_QUALITY, NoteKind.UNINFORMATIVE})
+_FEW = frozenset(
+    {
+        *(NoteKind.FEW_REPEATS, NoteKind.WIDE_INTERVAL, NoteKind.NO_INTERVAL),
+        NoteKind.UNINFORMATIVE,
+    }
+)
+
+
+def quality_sentence(run: Run) -> Iterator[str]:
+    """Yield the share of publishable points with the reasons and the next command.
+
+    Yields nothing for a run without measured or imported results.
+    """
+    judged = [row for row in run.rows if row.quality]
+    others = [row for row in judged if row.quality is not Quality.PUBLISHABLE]
+    good, count = len(judged) - len(others), len(judged)
+    points = f"{count} point{'s' if count > 1 else ''}"
+    if not judged:
+        return
+    if not others:
+        yield f"{'The point' if count == 1 else f'All {points}'} can be published."
+        return
+    why = f"{'; for the others' * bool(good)}: {_grouped(others)}"
+    command = next_command(run, others)
+    following = f" Next: {command}" if command else ""
+    yield f"{good} of {points} can be published{why}.{following}"
+
+
+def _grouped(rows: Sequence[ScalingRow]) -> str:
+    """Return each short reason with the number of its points."""
+    count = Counter(
+        text for row in rows for text in dict.fromkeys(one.kind.reason for one in row.quality_notes)
+    )
+    found = count.most_common()
+    texts = [f"{text} ({n} point{'s' if n > 1 else ''})" for text, n in found[:_MOST_REASONS]]
+    more = len(found) - len(texts)
+    return ", ".join([*texts, *([f"{more} more"] if more else [])])
+
+
+def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
+    """Return the command that improves these points; '' if no command is known to."""
+    words = run.environment.get("command", ())
+    if tuple(words[:2]) != _FAB:
+        return ""
+    notes = [note for row in rows for note in row.quality_notes]
+    kept = [masked_word(one) for one in words if not one.startswith(("--repeats", "--again"))]
+    if any(_passes(note) for note in notes):
+        return command_line([*kept, "--again", "doubtful"])
+    if any(note.kind in _FEW for note in notes):
+        most = max(row.rate.repeats for row in rows if row.rate)
+        wanted = LEAST_REPEATS if most < LEAST_REPEATS else most + 2
+        return command_line([*kept, "--repeats", str(wanted)])
+    return ""
+
+
+def _passes(note: Note) -> bool:
+    """Return whether a serious reason can disappear if the same repeats run again."""
+    return quality_of(note) is Quality.DOUBTFUL and note.kind not in _LASTING
