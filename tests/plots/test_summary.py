@@ -69,7 +69,7 @@ def test_points_without_a_number_are_named_with_how_they_ended() -> None:
     text = said([*three(), point(8, 1, status="hung", **DIST)], missing=("alexnet dist_sync x16",))
     assert (
         "No result for 1 of 4 points: alexnet dist_sync x8 (stalled). "
-        "Not measured yet: 1 of 5 runs. " in text
+        "Not measured yet: 1 of 5 runs." in text
     )
 
 

@@ -183,10 +183,10 @@ UNKNOWN = ("nosuch",)
         ("--help", "nosuch"),
         ("nosuch", "-h"),
         ("--list", "nosuch"),
-        ("report.show", "--nosuch"),
+        ("report.show", "--zzzzzz"),
         ("report.show", "nosuch"),
         ("data.sample", "-q"),
-        ("results.rm", "--nosuch"),
+        ("results.rm", "--zzzzzz"),
         ("bench.sweep",),
         ("bench.io", "data", "--threads"),
     ],
@@ -212,8 +212,8 @@ def test_what_fab_does_not_know_ends_with_2_and_one_line(
             "bench.io: --image-shape: expected a value, got none. Run 'fab --help bench.io'",
         ),
         (
-            ("report.show", "--nosuch"),
-            "report.show: expected an option of this task, got '--nosuch'. Run 'fab --help "
+            ("report.show", "--zzzzzz"),
+            "report.show: expected an option of this task, got '--zzzzzz'. Run 'fab --help "
             "report.show'",
         ),
     ],
