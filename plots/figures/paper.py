@@ -26,6 +26,7 @@ from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP, Panel
 from plots.figures.scaling import MOST_NAMED, STYLE
 from plots.format import latex_text, list_names
 from results.errors import StoreError
+from results.quality import Quality
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
@@ -230,7 +231,8 @@ def _marks(run: Run, shown: FigureModel, name: str) -> list[str]:
         "Dotted: ideal": name == "efficiency" or (name == "speedup" and len(shown.counts) > 1),
         "Points on the same number of devices stand side by side": len(shown.lines) > 1,
         "Hollow: more devices than the host has (oversubscribed)": any(r.emulated for r in rows),
-        "Ringed: caveats, see the report": any(row.has_caveats for row in rows),
+        "Pale: indicative": any(row.quality is Quality.INDICATIVE for row in rows),
+        "Ringed: doubtful, or with caveats": any(row.is_ringed for row in rows),
         _named("Cross: no result for", [one.row for one in shown.crosses]): shown.crosses,
         _named("Not shown, no baseline:", [r for r in rows if not value(r)]): True,
         _named("Not shown:", [r for r in left if r.trial.mode in TRAINING]): True,

@@ -22,6 +22,7 @@ from plots.figures.paper import (
     save,
 )
 from results.errors import StoreError
+from results.quality import Quality
 from results.record import Record
 from results.run import Run
 from tests.support.runs.scenes import point, published, run, three
@@ -156,6 +157,21 @@ def test_a_caption_names_the_points_that_are_not_drawn() -> None:
     text = caption(run([*three(), failed, lonely]), "speedup")
     assert "Cross: no result for alexnet local x8." in text
     assert "Not shown: mobilenet local x2." in text
+
+
+def test_a_caption_explains_the_marks_of_quality() -> None:
+    study = run(three())
+    found = {}
+    for quality in Quality:
+        rows = [replace(row, quality=quality) for row in study.rows]
+        text = caption(replace(study, rows=rows), "throughput")
+        assert f"Quality of the points: 3 {quality}." in text
+        found[quality] = ("Pale: indicative." in text, "Ringed: doubtful" in text)
+    assert found == {
+        Quality.PUBLISHABLE: (False, False),
+        Quality.INDICATIVE: (True, False),
+        Quality.DOUBTFUL: (False, True),
+    }
 
 
 def test_a_simulation_is_marked_in_figure_and_caption() -> None:
