@@ -40,5 +40,5 @@ def test_practising_goes_as_it_is_written(able: None, tmp_path: Path) -> None:
     finally:
         down(place / ".practice")
     assert "all 4 ready" in said["hosts.check"]
-    assert re.search(r"dist_sync +4 +\d", said["bench.sweep"])
+    assert re.search(r"dist_sync +4\* +\d", said["bench.sweep"])
     assert set(said) >= {f"practice.{name}" for name in ("up", "cut", "restore", "down")}
