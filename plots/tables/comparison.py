@@ -6,11 +6,11 @@ from dataclasses import replace
 from rich.text import Text
 
 from bench.notes import Note, NoteKind, sentence
-from bench.settings.secrets import command_line
 from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
 from plots.format import REHEARSAL_NOTE, in_line, list_names, significant
 from plots.point_labels import point_names
+from plots.quality import next_command
 from plots.results_csv import csv_text
 from plots.tables.layout import markdown_table, terminal_table
 from plots.tables.scaling import rate_unit
@@ -169,19 +169,11 @@ def _measure_again(found: Comparison) -> Iterator[str]:
         ("B", found.b, [one.b for one in doubtful]),
     )
     for name, run, rows in sides:
-        notes = [note for row in rows if row for note in own_doubts(row.quality_notes)]
-        if not notes:
-            continue
-        words = _without_again(run.environment.get("command") or ())
-        once = any(note.kind is not NoteKind.OVERSUBSCRIBED for note in notes)
-        known = once and tuple(words[:2]) == ("fab", "bench.sweep")
-        again = f" with '{command_line([*words, '--again', 'doubtful'])}'" if known else ""
-        yield f"{name}: measure its doubtful points again on an idle machine{again}."
-
-
-def _without_again(words: Sequence[str]) -> list[str]:
-    """Return the command that measured the run, without --again=CLASS."""
-    return [word for word in words if not word.startswith("--again")]
+        own = [row for row in rows if row and own_doubts(row.quality_notes)]
+        if own:
+            command = next_command(run, own)
+            again = f" with '{command}'" if command else ""
+            yield f"{name}: measure its doubtful points again on an idle machine{again}."
 
 
 def why_text(change: Change) -> str:

@@ -45,6 +45,10 @@ from results.speedup import Baseline, Scaling
 _MOST_NAMED, _MOST_GROUPED = 3, 8
 _COSTS_PAGE = "docs/how-to/cost-and-energy.md"
 _SETTINGS_PAGE = "docs/reference/sweep-file.md"
+_OVERSUBSCRIBED = (
+    "* oversubscribed: the point used more devices than the machine has, so it is not a valid "
+    "performance result."
+)
 Pair = tuple[ScalingRow, Cost]
 HEADER = (
     "network",
@@ -313,10 +317,7 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
     if any(row.has_caveats for row in rows):
         lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):
-        lines.append(
-            "* oversubscribed: the point used more devices than the machine has, so it is not a "
-            "valid performance result."
-        )
+        lines.append(_OVERSUBSCRIBED)
     if any(row.trial.engine == "fake" for row in rows):
         lines.append(f"{REHEARSAL_NOTE}.")
     if any(settings_of([row.trial for row in rows]).own) or settings_line(rows):
@@ -469,8 +470,11 @@ def _short_grid(rows: Sequence[ScalingRow], costs: Costs) -> Table:
     return grid
 
 
-def _grouped_notes(rows: Sequence[ScalingRow]) -> str:
-    """Return the notes by kind: 'Notes: busy machine: 5 points; others: 4 points.'."""
+def _below_short_table(rows: Sequence[ScalingRow], in_full: bool) -> list[str]:
+    """Return marks, points with notes by kind, and the options that print more.
+
+    'Notes: busy machine (5 points), others (4 points).' `in_full`: all notes follow.
+    """
     good = [row for row in rows if row.rate]
     marked = grouped(
         (text, row)
@@ -481,10 +485,9 @@ def _grouped_notes(rows: Sequence[ScalingRow]) -> str:
     parts = [_counted(text, len(some)) for text, some in marked.items()]
     parts += [_counted("others" if parts else "remarks", len(plain))] if plain else []
     notes = f"Notes: {', '.join(parts)}. " if parts else ""
-    return (
-        f"{notes}fab report.show --notes prints the notes in full; --wide prints and explains all "
-        f"columns."
-    )
+    full = "" if in_full else "--notes prints the notes in full; "
+    text = f"{notes}fab report.show: {full}--wide prints and explains all columns."
+    return [*([_OVERSUBSCRIBED] if any(row.emulated for row in rows) else []), text]
 
 
 def _counted(text: str, count: int) -> str:
@@ -542,7 +545,8 @@ def show(
     console.print(*lines(head), blank, *lines(words), *lines(troubles), grid, sep="\n")
     console.print(*lines([Item(one) for one in hidden if left_out]), sep="\n")
     if not wide:
-        console.print(*lines([Item(_grouped_notes(run.rows))]), blank, sep="\n")
+        below = _below_short_table(run.rows, in_full=NOTES in parts)
+        console.print(*lines([Item(text) for text in below]), blank, sep="\n")
     for title, items in sections.items():
         if items:
             console.print(line(f"{title}:"), *lines(items, "  "), blank, sep="\n")

@@ -97,6 +97,10 @@ def test_text_that_no_file_can_hold_is_replaced() -> None:
     assert "a?b" in text
 
 
+def test_the_page_has_no_control_character_that_html_forbids() -> None:
+    assert not re.findall(r"[\x00-\x08\x0b\x0e-\x1f\x7f]", page(run_of(record([[1, 2.0, 2.1]]))))
+
+
 def test_a_failed_point_stands_with_its_cause() -> None:
     text = page(run_of(record([[1, 2.0, 2.1]]), record([[1, 2.0]], devices=2, status="hung")))
     (cause,) = re.findall(r"<li><strong>alexnet local x2</strong>.*?</li>", text, re.DOTALL)

@@ -26,7 +26,7 @@ from results.record import Record
 from results.run import Run
 from results.scaling import scaling
 from tests.support.runs.records import record, with_versions
-from tests.support.runs.scenes import point, run, three
+from tests.support.runs.scenes import emulated, point, run, three
 
 NONE = "No caveats were found in the records."
 HOST = {"host": "vm"}
@@ -173,6 +173,20 @@ def test_the_short_table_fits_100_columns_and_tells_rows_apart(
     names, found = short_table(study.rows)
     assert names == ["network", "kvstore", "devices", "images/s", "efficiency", "quality"]
     assert len({tuple(row[:3]) for row in found}) == len(found)
+
+
+def test_the_short_table_explains_its_mark_and_offers_what_it_leaves_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    study = run([*repeats(1), *repeats(2)])
+    study = dataclasses.replace(study, rows=emulated(study.rows, 2))
+    show(study, parts=())
+    short = " ".join(capsys.readouterr().out.split())
+    assert " 2* " in short
+    assert "* oversubscribed: the point used more devices than the machine has" in short
+    assert "--notes prints the notes in full" in short
+    show(study, parts=("notes",))
+    assert "--notes prints" not in capsys.readouterr().out
 
 
 def test_the_next_command_depends_on_the_reasons() -> None:
