@@ -197,6 +197,9 @@ def read_only_command(body: Body) -> Body:
     return _run_body(body, lambda *_: {})
 
 
+_INTERRUPTED = "interrupted; finished work is kept. Run the command again to continue"
+
+
 class InterruptedReport(KeyboardInterrupt):
     """An interrupt while the report was written; with the way to complete it."""
 
@@ -204,7 +207,7 @@ class InterruptedReport(KeyboardInterrupt):
 def _interrupted(error: KeyboardInterrupt) -> str:
     if isinstance(error, InterruptedReport):
         return str(error)
-    return "interrupted; finished work is kept. Run the command again to continue"
+    return _INTERRUPTED
 
 
 def _dry_run_options(c: Context, body: Body) -> dict[str, bool]:
@@ -231,6 +234,8 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
             body(c, *args, **{**kwargs, **dry(c, body)})
             sys.stdout.flush()
         except Exit as error:
+            if caught and error.code == 1:  # a library turned the interrupt into another error
+                raise Exit(_INTERRUPTED, code=exit_code(caught)) from error
             raise Exit(
                 error.message and shorten(printable(error.message)), code=error.code
             ) from error
@@ -247,6 +252,8 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
         except KeyboardInterrupt as error:
             raise Exit(_interrupted(error), code=exit_code(caught)) from None
         except Exception as error:
+            if caught:
+                raise Exit(_INTERRUPTED, code=exit_code(caught)) from error
             raise Exit(f"error: {unexpected(error, masked_text)}", code=1) from error
 
     return wrapped

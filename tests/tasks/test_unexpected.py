@@ -2,9 +2,11 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from bench.training.options import parse
 from im2rec_tools.terminal import unexpected
 from tasks.cli import command
 from tests.support.paths import ROOT
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def fails(text: str) -> None:
@@ -69,6 +73,36 @@ def test_a_task_ends_with_one_line_and_hides_secrets(
     assert "\n" not in str(caught.value)
     [file] = tmp_path.iterdir()
     assert "s3cret" not in str(caught.value) + file.read_text().partition("KeyError: ")[2]
+
+
+def by_chance() -> None:
+    raise ImportError("half loaded")
+
+
+def of_a_part() -> None:
+    raise Exit("error: a part of the report failed", code=1)
+
+
+@pytest.mark.parametrize("consequence", [by_chance, of_a_part])
+def test_an_interrupt_that_a_library_turns_into_another_error_is_an_interrupt(
+    consequence: Callable[[], None],
+) -> None:
+    kept = [signal.getsignal(one) for one in SIGNALS]
+
+    @command
+    def task(_: Context) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            consequence()
+
+    try:
+        with pytest.raises(Exit) as caught:
+            task(Context())
+    finally:
+        for one, handler in zip(SIGNALS, kept, strict=True):
+            signal.signal(one, handler)
+    assert (caught.value.code, str(caught.value)[:12]) == (130, "interrupted;")
 
 
 @pytest.mark.parametrize("in_a_job", [False, True])

@@ -94,7 +94,12 @@ def test_help_shows_the_run_that_can_be_left_out() -> None:
 @pytest.mark.parametrize("words", [(), ("help",)])
 def test_make_alone_prints_its_targets(words: tuple[str, ...]) -> None:
     done = subprocess.run(
-        ["make", *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=20
+        ["make", "--no-print-directory", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
     )
     lines = done.stdout.splitlines()
     assert lines[0].startswith("make demo ")

@@ -41,7 +41,7 @@ def test_a_sweep_goes_on_when_a_full_disk_has_room_and_says_that_it_is_read_only
         f"{sweep} 2>&1 >/dev/null | tail -n 1;"
         f"mount -o remount,size=16m {disk}; {sweep} >/dev/null 2>&1; echo $?;"
         f"grep -c ok {disk}/run/records.jsonl; mount -o remount,ro {disk};"
-        f"{sweep} 2>&1; echo $?; {FAB} report.show {run} | grep -c '^ .* dist_sync .* ok';"
+        f"{sweep} 2>&1; echo $?; {FAB} report.show --wide {run} | grep -c '^ .* dist_sync .* ok';"
         f"{FAB} report.build {run} 2>&1 | tail -n 1",
         disk,
     )
