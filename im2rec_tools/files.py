@@ -141,10 +141,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def lock(folder: Path, fix: str = "") -> Iterator[None]:
     """Lock a folder against other runs; raise DataError if it is locked.
 
-    A missing folder is created, and removed again if it stays empty.
+    A missing folder is created, and removed again if it stays empty. `fix` ends the error of a
+    folder that cannot be written.
     """
     is_new = not folder.exists()
     try:
@@ -152,7 +153,7 @@ def lock(folder: Path) -> Iterator[None]:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise DataError(
-            error_line(folder, problem=f"cannot be written ({error.strerror})")
+            error_line(folder, problem=f"cannot be written ({error.strerror})", fix=fix)
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

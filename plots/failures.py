@@ -17,13 +17,14 @@ class Failures:
         self.lines: list[str] = []
 
     def attempt(self, part: str, make: Callable[[], Part], otherwise: Part) -> Part:
-        """Return what `make` returns, or `otherwise` if it fails by a bug in mxscale.
+        """Return what `make` returns, or `otherwise` if it fails.
 
-        StoreError and OSError, which are not bugs, are raised.
+        StoreError is raised, because it concerns every part: the run folder cannot be read or
+        written.
         """
         try:
             return make()
-        except (StoreError, OSError):
+        except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - one failure must not cost the other parts
             line = f"{part}: {type(error).__name__}: {error}".rstrip(": ")

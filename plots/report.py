@@ -33,8 +33,8 @@ def build(
     the run `over` behind this one; a run without training points has no figure. threads.svg and
     threads.png show input-pipeline benchmarks with several thread counts.
 
-    A file that a bug in mxscale prevents is left out and named in `failures`; without `failures`,
-    RuntimeError names it after the other files are written.
+    A file that cannot be made is left out and named in `failures`; without `failures`,
+    RuntimeError names it after the other files are written. StoreError if the folder is unwritable.
     """
     if failures is None:
         failures = Failures()
@@ -71,13 +71,17 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
     def scaling_files() -> list[Path]:
         if not is_drawn(run.rows):
             return []
-        return scaling.save(scaling.draw(run.rows, title, caption(run), over), folder)
+        figure = scaling.draw(run.rows, title, caption(run), over)
+        with store_errors(folder, "written"):
+            return scaling.save(figure, folder)
 
     def threads_files() -> list[Path]:
         readings = threads.input_rows(run.rows)
         if not readings:
             return []
-        return scaling.save(threads.draw(readings, title, provenance(run)), folder, "threads")
+        figure = threads.draw(readings, title, provenance(run))
+        with store_errors(folder, "written"):
+            return scaling.save(figure, folder, "threads")
 
     return [
         *failures.attempt("figure scaling", scaling_files, list[Path]()),

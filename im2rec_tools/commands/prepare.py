@@ -85,7 +85,7 @@ def prepare(root: Path, wanted: PrepareOptions) -> Iterator[Update | ShardConten
     other images or settings.
     """
     out = _folder(root, wanted)
-    with lock(out):
+    with lock(out, fix="Name another folder with --out"):
         yield from _prepare(root, out, wanted)
 
 

@@ -1,6 +1,8 @@
 """No part of a report can prevent the others."""
 
+from errno import ENOSPC
 from importlib import import_module
+from os import strerror
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +83,29 @@ def test_a_part_that_fails_is_named_and_all_others_are_there(
 
 def test_a_run_whose_parts_are_whole_is_incomplete_only(run: Path) -> None:
     assert built(run)[0] == 5
+
+
+def test_a_figure_without_its_font_file_costs_only_the_figure(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError("DejaVuSans.ttf")
+
+    monkeypatch.setattr(scaling, "draw", fails)
+    code, line = built(run)
+    assert code == 1
+    assert "figure scaling: FileNotFoundError: DejaVuSans.ttf" in line
+    assert {path.name for path in (run / "report").iterdir()} >= {"results.csv", "index.html"}
+
+
+def test_a_folder_that_cannot_take_a_figure_is_no_bug(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(ENOSPC, strerror(ENOSPC))
+
+    monkeypatch.setattr(scaling, "save", fails)
+    code, line = built(run)
+    assert code == 2
+    assert "report: cannot be written (No space left on device)" in line
+    assert "alexnet" in capsys.readouterr().out

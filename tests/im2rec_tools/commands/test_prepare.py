@@ -188,6 +188,13 @@ def test_shards_are_written_to_another_folder_beside_no_original(tmp_path: Path)
     assert (tmp_path / "mine" / "val" / "val.rec").exists()
 
 
+def test_an_unwritable_folder_for_shards_names_the_option_for_another(tmp_path: Path) -> None:
+    root = tree(tmp_path / "images", {"cat": 4, "dog": 4})
+    (tmp_path / "images_rec").touch()
+    with pytest.raises(DataError, match=r"images_rec: cannot be written .*another .* --out$"):
+        made(root, wanted())
+
+
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t" / "cat").mkdir(parents=True)
     (tmp_path / "t" / "cat" / "notes.txt").write_text("no picture")
