@@ -6,6 +6,7 @@
 # make test-slow        interrupt sweeps and writers far more often than 'make test' does
 # make fuzz SECONDS=60  feed mutated samples to every parser; failing inputs go to tests/seeds
 # make exports          install the libraries of 'fab results.export' (docs/how-to/export.md)
+# make remote           install the libraries of s3:// and gs:// URLs
 # make docs             build the documentation site in site/
 # make lock             renew the lock files after a change of dependencies in pyproject.toml
 # make clean            remove the environments and the caches of the checkers
@@ -17,7 +18,7 @@ PYTEST := -m pytest -q
 # Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
 
-.PHONY: help environment demo test test-fast test-pythons test-slow fuzz exports docs lock clean
+.PHONY: help environment demo test test-fast test-pythons test-slow fuzz exports remote docs lock clean
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
@@ -52,7 +53,7 @@ test-pythons:
 	@tools/test-pythons.sh
 
 test-slow:
-	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m slow
+	@bin=$$(MXSCALE_REMOTE=1 MXSCALE_SLOW=1 tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m slow
 
 fuzz:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m tests.support.fuzz.fuzzer \
@@ -61,33 +62,36 @@ fuzz:
 exports:
 	@MXSCALE_EXPORTS=1 tools/environment.sh
 
+remote:
+	@MXSCALE_REMOTE=1 tools/environment.sh
+
 docs:
 	@bin=$$(MXSCALE_DOCS=1 tools/environment.sh) && \
 	NO_MKDOCS_2_WARNING=1 "$$bin/bin/mkdocs" build --strict --quiet && \
 	"$$bin/bin/fab" report.build --run site/runs/demo >/dev/null && \
 	echo "Open site/index.html"
 
-# Pins and hashes for every supported Python.
+# Pins and hashes for every supported Python. Each extra's lock keeps the versions of those before it.
+# Overrides: the metadata of mxnet (numpy) and of botocore (dateutil) exclude versions that work.
+COMPILE_LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-header --no-annotate --quiet
 lock:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m pip install --quiet uv && \
-	echo "numpy>=2" >.override.txt && \
-	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --override .override.txt \
-	    --group pyproject.toml:dev pyproject.toml --generate-hashes --no-emit-index-url \
-	    --no-header --no-annotate --quiet --output-file requirements.lock && \
-	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --no-deps --generate-hashes \
-	    --no-emit-index-url --no-header --no-annotate --quiet \
-	    --output-file requirements-gpu.lock requirements-gpu.in && \
-	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --override .override.txt \
-	    --constraint requirements.lock --extra exports pyproject.toml \
-	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) \
-	    --only-binary :all: --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	    --no-emit-build-options --quiet --output-file requirements-exports.lock && \
-	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --override .override.txt \
-	    --constraint requirements.lock --constraint requirements-exports.lock \
-	    --extra docs pyproject.toml \
-	    $$(sed -n '/win32/!s/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) \
-	    --only-binary :all: --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	    --no-emit-build-options --quiet --output-file requirements-docs.lock; \
+	printf '%s\n' "numpy>=2" "python-dateutil>=2.9" >.override.txt && \
+	"$$bin/bin/"$(COMPILE_LOCK) --override .override.txt \
+	    --group pyproject.toml:dev pyproject.toml --output-file requirements.lock && \
+	"$$bin/bin/"$(COMPILE_LOCK) --no-deps --output-file requirements-gpu.lock \
+	    requirements-gpu.in && \
+	constraints="--constraint requirements.lock" && \
+	for extra in exports docs remote slow; do \
+	    case $$extra in slow) from=--group ;; *) from=--extra ;; esac; \
+	    "$$bin/bin/"$(COMPILE_LOCK) --override .override.txt $$constraints \
+	        $$from $$extra pyproject.toml \
+	        $$(sed -n '/win32/!s/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) \
+	        --only-binary :all: --no-emit-build-options \
+	        --output-file requirements-$$extra.lock || break; \
+	    constraints="$$constraints --constraint requirements-$$extra.lock"; \
+	done; \
 	rm -f .override.txt
 
 clean:

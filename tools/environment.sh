@@ -137,18 +137,31 @@ interpreter=${found#* }
 
 # MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
 # MXSCALE_EXPORTS=1: the libraries of fab results.export. MXSCALE_DOCS=1: those of make docs.
+# MXSCALE_REMOTE=1: those of s3:// and gs:// URLs. MXSCALE_SLOW=1: those of make test-slow.
 # Once installed, an environment keeps these.
 gpu=
 [ -z "${MXSCALE_GPU:-}" ] && [ ! -e "$folder/gpu-stamp" ] || gpu=requirements-gpu.lock
-exports=${MXSCALE_EXPORTS:-$(cat "$folder/exports-stamp" 2>/dev/null)}
 wanted=$(cat requirements.lock $gpu | cksum)
-wanted_exports=${exports:+$(cksum <requirements-exports.lock)}
-docs=${MXSCALE_DOCS:-$(cat "$folder/docs-stamp" 2>/dev/null)}
-wanted_docs=${docs:+$(cksum <requirements-docs.lock)}
+extras="exports docs remote slow"
+
+stamp() { cat "$folder/$1-stamp" 2>/dev/null; }
+
+# Print the stamp that an extra's current libraries have; nothing if it is not wanted.
+wanted_stamp() {
+    case $1 in
+    exports) requested=${MXSCALE_EXPORTS:-} ;;
+    docs) requested=${MXSCALE_DOCS:-} ;;
+    remote) requested=${MXSCALE_REMOTE:-} ;;
+    slow) requested=${MXSCALE_SLOW:-} ;;
+    esac
+    [ -z "$requested$(stamp "$1")" ] || cksum <"requirements-$1.lock"
+}
+
 is_current() {
-    [ "$(cat "$folder/lock-stamp" 2>/dev/null)" = "$wanted" ] &&
-        [ "$(cat "$folder/exports-stamp" 2>/dev/null)" = "$wanted_exports" ] &&
-        [ "$(cat "$folder/docs-stamp" 2>/dev/null)" = "$wanted_docs" ]
+    [ "$(stamp lock)" = "$wanted" ] || return 1
+    for extra in $extras; do
+        [ "$(stamp "$extra")" = "$(wanted_stamp "$extra")" ] || return 1
+    done
 }
 
 works() { "$folder/bin/python" -m pip --version >/dev/null 2>&1; }
@@ -171,7 +184,7 @@ if works; then
     user=$(running)
     [ -z "$user" ] ||
         fail "$folder: cannot be updated to the changed lock files: process $user runs from it. Wait for the process or run 'kill $user', $again"
-    [ "$(cat "$folder/lock-stamp" 2>/dev/null)" = "$wanted" ] ||
+    [ "$(stamp lock)" = "$wanted" ] ||
         log "updating $folder to the changed lock files ..."
 else
     log "creating $folder with Python ${found%% *} (1 GB, about a minute) ..."
@@ -180,7 +193,7 @@ else
         fail "$folder: expected a virtual environment, got the error of '$interpreter -m venv' above. Install venv (Debian, Ubuntu: apt-get install python3-venv), $again"
     }
 fi
-if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
+if [ "$(stamp lock)" != "$wanted" ]; then
     rm -f "$folder/lock-stamp"
     # --no-deps: the lock is complete, and mxnet's own metadata would reject a NumPy that works.
     install requirements.lock
@@ -206,15 +219,18 @@ for name in "libgomp.so.1", "libquadmath.so.0":
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
     log "$folder is ready; its commands are in $folder/bin"
 fi
-if [ "$(cat "$folder/exports-stamp" 2>/dev/null)" != "$wanted_exports" ]; then
-    log "adding the libraries of 'fab results.export' to $folder ..."
-    install requirements-exports.lock
-    printf '%s\n' "$wanted_exports" >"$folder/exports-stamp"
-fi
-if [ "$(cat "$folder/docs-stamp" 2>/dev/null)" != "$wanted_docs" ]; then
-    log "adding the libraries of 'make docs' to $folder ..."
-    install requirements-docs.lock
-    printf '%s\n' "$wanted_docs" >"$folder/docs-stamp"
-fi
+for extra in $extras; do
+    new=$(wanted_stamp "$extra")
+    [ "$(stamp "$extra")" != "$new" ] || continue
+    case $extra in
+    exports) users="'fab results.export'" ;;
+    docs) users="'make docs'" ;;
+    remote) users="s3:// and gs:// URLs" ;;
+    slow) users="'make test-slow'" ;;
+    esac
+    log "adding the libraries of $users to $folder ..."
+    install "requirements-$extra.lock"
+    printf '%s\n' "$new" >"$folder/$extra-stamp"
+done
 install_hook
 echo "$folder"

@@ -261,7 +261,13 @@ def pins(lock: str) -> list[str]:
     return re.findall(r"^([a-z0-9-]+)==", (ROOT / lock).read_text(), re.MULTILINE)
 
 
-LOCKS = {"requirements.lock": 30, "requirements-exports.lock": 30, "requirements-docs.lock": 10}
+LOCKS = {
+    "requirements.lock": 30,
+    "requirements-exports.lock": 30,
+    "requirements-docs.lock": 10,
+    "requirements-remote.lock": 10,
+    "requirements-slow.lock": 10,
+}
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -273,7 +279,7 @@ def test_the_lock_pins_with_hashes_and_names_no_host(lock: str) -> None:
         assert "--hash=sha256:" in block
 
 
-@pytest.mark.parametrize("lock", ["requirements-exports.lock", "requirements-docs.lock"])
+@pytest.mark.parametrize("lock", sorted(LOCKS.keys() - {"requirements.lock"}))
 def test_what_extras_need_changes_nothing_of_what_the_harness_runs_with(lock: str) -> None:
     text = (ROOT / "requirements.lock").read_text()
     elsewhere = set(re.findall(r"^([a-z0-9-]+)==\S+ ; sys_platform == 'win32'", text, re.MULTILINE))

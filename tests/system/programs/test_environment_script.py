@@ -11,6 +11,9 @@ import pytest
 from tests.support.paths import ROOT
 
 
+EXTRAS = ("exports", "docs", "remote", "slow")
+
+
 class Checkout:
     """A folder with the script, a lock file and an imitated interpreter."""
 
@@ -19,8 +22,8 @@ class Checkout:
         (self.root / "tools").mkdir(parents=True)
         shutil.copy(ROOT / "tools" / "environment.sh", self.root / "tools")
         (self.root / "requirements.lock").write_text("anything==1\n")
-        (self.root / "requirements-exports.lock").write_text("other==1\n")
-        (self.root / "requirements-docs.lock").write_text("third==1\n")
+        for extra in EXTRAS:
+            (self.root / f"requirements-{extra}.lock").write_text(f"{extra}==1\n")
         self.calls = root / "calls"
         self.calls.touch()
         self.base = root / "base" / "python3.11"
@@ -151,7 +154,7 @@ def test_an_environment_that_does_not_work_is_made_anew(checkout: Checkout) -> N
     assert "--clear" in checkout.called()[0]
 
 
-@pytest.mark.parametrize("extra", ["exports", "docs"])
+@pytest.mark.parametrize("extra", EXTRAS)
 def test_what_an_extra_needs_is_added_when_asked_for_and_kept_up_to_date(
     checkout: Checkout, extra: str
 ) -> None:
