@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.paths import ROOT
 
-
 EXTRAS = ("exports", "docs", "remote", "slow")
 
 
