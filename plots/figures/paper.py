@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -23,7 +22,7 @@ from plots.figures.caption import method
 from plots.figures.labels import LineEnd, matplotlib_text
 from plots.figures.model import TRAINING, FigureModel, drawable, figure_model
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP, Panel
-from plots.figures.scaling import MOST_NAMED, STYLE
+from plots.figures.scaling import MOST_NAMED, figure_style
 from plots.format import latex_text, list_names
 from results.errors import StoreError
 from results.quality import Quality
@@ -141,7 +140,7 @@ def draw(run: Run, name: str, width: float, linear: bool = False) -> Figure:
     folded = max(10, min(labels.WIDTH, int(width * _MM / _LABEL_MM)))
     text = [LineEnd(text=line.end, colour="", x=0, y=0) for line in shown.lines]
     least = labels.label_inches(text, folded) + _AROUND
-    with mpl.rc_context({**STYLE, **_PAPER}):
+    with figure_style(_PAPER):
         size = width, min(max(_SHAPE * width, least), _TALLEST)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots()
@@ -251,7 +250,7 @@ def save(figure: Figure, text: str, path: Path) -> list[Path]:
     not NAME.tex, which may be the paper.
     """
     form = path.suffix.removeprefix(".").lower()
-    with mpl.rc_context({**STYLE, **_PAPER}), atomic_file(path) as file:
+    with figure_style(_PAPER), atomic_file(path) as file:
         figure.savefig(file, format=form, dpi=_DPI, metadata=_METADATA[form])
     plain, tex = (path.with_name(f"{path.stem}-caption{one}") for one in (".txt", ".tex"))
     write_text(plain, f"{text}\n")

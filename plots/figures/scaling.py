@@ -1,6 +1,8 @@
 """The scaling figure: throughput, speed-up, efficiency and window times."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
@@ -28,7 +30,7 @@ _FOOTER_WIDTH = 190
 _LEGEND_WIDTH = 178
 # Legend entries above this number would leave the panels no room; the page lists all lines.
 MOST_NAMED = 24
-STYLE: Any = {
+_STYLE: Any = {
     "svg.hashsalt": "mxscale",
     "font.size": 9,
     "axes.spines.top": False,
@@ -40,13 +42,21 @@ STYLE: Any = {
 }
 
 
+@contextmanager
+def figure_style(more: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Draw and save with this project's style; a character without a glyph becomes a box."""
+    with mpl.rc_context({**_STYLE, **(more or {})}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        yield
+
+
 def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None = None) -> Figure:
     """Draw the four panels; `footer` is the caption, `over` a run to draw behind.
 
     Labels at the lines' ends name the lines. Only if they have no room, the legend does.
     """
     shown = figure_model(rows, over)
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure, ends = _panels(shown, title, footer, named=not shown.lines)
         if len(shown.lines) <= MOST_NAMED and labels.draw_labels(figure, ends):
             return figure
@@ -147,7 +157,7 @@ def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None 
 def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
     """Write NAME.svg and NAME.png to the folder; the same figure gives the same bytes."""
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
-    with mpl.rc_context(STYLE):
+    with figure_style():
         with atomic_file(paths[0]) as file:
             text = TextIOWrapper(file, "utf-8", newline="\n")
             figure.savefig(text, format="svg", metadata={"Date": None})

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from plots.figures.labels import matplotlib_text
-from plots.figures.scaling import STYLE
+from plots.figures.scaling import figure_style
 from results.record import grouped
 from results.scaling import ScalingRow
 
@@ -25,7 +24,7 @@ def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
 
 def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
     """Draw one line per group of `input_rows`, with 95 % CIs."""
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
         for name, some in drawn.items():

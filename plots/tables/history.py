@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.bar import Bar
@@ -12,7 +11,7 @@ from rich.text import Text
 from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
 from plots.figures.labels import matplotlib_text
-from plots.figures.scaling import STYLE
+from plots.figures.scaling import figure_style
 from plots.format import REHEARSAL_NOTE, error_bar_note, significant
 from plots.tables.layout import terminal_table
 from plots.tables.scaling import rate_unit
@@ -75,7 +74,7 @@ def draw(entries: Sequence[HistoryEntry]) -> Figure:
     Runs under the same conditions are joined; a run without a result is a cross at the bottom.
     """
     word, size = rate_unit(entries[-1].row.trial)
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(6.4, 3.2), layout="constrained")
         axes = figure.subplots()
         axes.set_title(matplotlib_text(entries[-1].row.trial.name), loc="left", fontweight="bold")

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +239,10 @@ def test_long_names_are_folded_and_drawn() -> None:
     assert len(folded) == 3
     assert max(map(len, folded)) <= 100
     assert figure.get_supxlabel().count("\n") == 2
+
+
+def test_a_title_in_a_script_without_glyphs_prints_no_warning(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save(draw(run(three()).rows, "漢字", "note"), tmp_path)
+    assert (tmp_path / "scaling.png").stat().st_size > 0
