@@ -1,7 +1,7 @@
 """The scaling figure: throughput, speed-up, efficiency and window times."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import TextIOWrapper
@@ -43,7 +43,7 @@ _STYLE: Any = {
 
 
 @contextmanager
-def figure_style(more: Mapping[str, Any] | None = None) -> Iterator[None]:
+def figure_style(more: Any = None) -> Iterator[None]:
     """Draw and save with this project's style; a character without a glyph becomes a box."""
     with mpl.rc_context({**_STYLE, **(more or {})}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
