@@ -44,7 +44,7 @@ _STYLE: Any = {
 
 @contextmanager
 def figure_style(more: Any = None) -> Iterator[None]:
-    """Draw and save with this project's style; a character without a glyph becomes a box."""
+    """Set the style to draw and save in; characters without a glyph become boxes."""
     with mpl.rc_context({**_STYLE, **(more or {})}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         yield
