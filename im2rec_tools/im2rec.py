@@ -137,7 +137,7 @@ def _labeled_images(root: Path, given: argparse.Namespace) -> Images:
         if not given.recursive and name != ".":
             break
         for file in files:
-            images.add(label, file if name == "." else f"{name}/{file}")
+            images.add((label,), file if name == "." else f"{name}/{file}")
         if given.recursive:
             echo(f"{name} {label}")
     return images

@@ -31,6 +31,14 @@ LABELS = Option(
     parse=path_or_none,
     empty="none",
 )
+BOXES = Option(
+    "boxes",
+    "DIR",
+    "Folder of ILSVRC's XML files, which give the boxes of images by name",
+    default="",
+    parse=path_or_none,
+    empty="none",
+)
 MIN_IMAGES = Option(
     "min-images",
     "N",

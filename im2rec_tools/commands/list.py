@@ -1,16 +1,43 @@
 """Command `list`: a labeled tree to image lists, one per shard, and labels."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from im2rec_tools.cli import Command, Option, path, tree_root
-from im2rec_tools.commands.arguments import CHUNKS, IMAGES_PER_SHARD, LABELS, TREE
+from im2rec_tools.commands.arguments import BOXES, CHUNKS, IMAGES_PER_SHARD, LABELS, TREE
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats import lists
+from im2rec_tools.formats.annotations import AnnotationFolder, count_lines
+from im2rec_tools.formats.boxes import detection_labels
 from im2rec_tools.formats.lists import Images, Parts, gather, labels_of, write_lists
 from im2rec_tools.formats.tree import SUFFIXES, suffixes, walk
-from im2rec_tools.progress import Plan, Update
+from im2rec_tools.progress import Plan, Progress, Update
+
+_UPDATE_EVERY = 1000
+
+
+def _detection_images(
+    images: Images, root: Path, annotations: AnnotationFolder
+) -> Generator[Update, None, Images]:
+    """Return the images that have boxes, with the labels of detection records."""
+    from im2rec_tools.formats.images import file_size  # noqa: PLC0415 - needed for boxes only
+
+    kept = Images()
+    for number in range(len(images)):
+        path = images.entry(number).path
+        size = (1, 1, 1)
+        if annotations.find(path):
+            try:
+                size = file_size(root / path)
+            except DataError as error:
+                annotations.counts.bad[path] = str(error)
+                continue
+        if boxes := annotations.boxes(path, size[:2], size[2]):
+            kept.add(detection_labels(boxes), path)
+        if number % _UPDATE_EVERY == 0:
+            yield Progress(step="reading boxes", done=number, total=len(images))
+    return kept
 
 
 def _plan(
@@ -20,6 +47,7 @@ def _plan(
     chunks: int,
     images_per_shard: int,
     labels: Path | None,
+    boxes: Path | None,
     background: bool,
     no_shuffle: bool,
     exts: tuple[str, ...],
@@ -37,9 +65,16 @@ def _plan(
             )
         )
 
+    annotations = AnnotationFolder(boxes, known) if boxes else None
+
     def work() -> Iterator[Update]:
         images = Images()
         yield from gather(walk(root, exts), known, images, grow=labels is None)
+        if annotations:
+            images = yield from _detection_images(images, root, annotations)
+            yield from count_lines(
+                annotations.counts, prefix.with_name(f"{prefix.name}_boxes.bad.tsv")
+            )
         older = lists.list_digests(prefix)
         made = write_lists(prefix, images, known, parts, shuffle=not no_shuffle)
         now = lists.list_digests(prefix)
@@ -77,6 +112,10 @@ LIST = Command(
         replace(
             LABELS,
             text="Labels file of the training tree, which gives a validation tree the same labels",
+        ),
+        replace(
+            BOXES,
+            text="Folder of ILSVRC's XML files: list the images with boxes, as detection records",
         ),
         Option("background", "", "Reserve label 0 for a class without images", default=False),
         Option("no-shuffle", "", "List the images in order of their names", default=False),

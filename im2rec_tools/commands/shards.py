@@ -11,6 +11,7 @@ from im2rec_tools.cli import Command, Option, integer, path
 from im2rec_tools.commands.arguments import PREPARED, PROCESSES, SET, SHARDS
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import atomic_file, format_size
+from im2rec_tools.formats.boxes import class_labels
 from im2rec_tools.formats.lists import LABELS_FILE, even_runs, read_labels
 from im2rec_tools.formats.recipe import describe
 from im2rec_tools.formats.recordio import count_records, headers, offsets_of, read_index
@@ -40,7 +41,7 @@ def info(rec: Path) -> Info:
     labels: Counter[tuple[float, ...]] = Counter()
     sizes = []
     for record, length in headers(rec):
-        labels[record.labels] += 1
+        labels[class_labels(record.labels)] += 1
         sizes.append(length)
     made = manifest.read(rec)
     check_counts(rec, len(sizes), made)

@@ -1,29 +1,24 @@
 """Commands `to-tfrecord` and `from-tfrecord`: convert ImageNet shards."""
 
-import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from im2rec_tools.cli import Command, Option, integer
-from im2rec_tools.commands.arguments import LABELS, OUT, SET, SHARDS
+from im2rec_tools.cli import Command, Option, integer, path_or_none
+from im2rec_tools.commands.arguments import BOXES, LABELS, OUT, SET, SHARDS
 from im2rec_tools.errors import DataError, error_line
-from im2rec_tools.files import atomic_file, check_space, digest, format_size, lock, write_text
-from im2rec_tools.formats import lists, tfrecord
-from im2rec_tools.formats.recordio import (
-    ImageRecord,
-    count_records,
-    frame,
-    frame_record,
-    records,
-    unpack,
-)
+from im2rec_tools.files import digest
+from im2rec_tools.formats import tfrecord
+from im2rec_tools.formats.annotations import AnnotationFolder, count_lines
+from im2rec_tools.formats.boxes import Box, boxes_of, detection_labels
+from im2rec_tools.formats.lists import read, read_labels
+from im2rec_tools.formats.recordio import ImageRecord, unpack
 from im2rec_tools.formats.tree import record_files, shard_sets
 from im2rec_tools.packing import manifest
-from im2rec_tools.progress import Plan, Progress, Update
+from im2rec_tools.packing.conversion import Export, Import, export_plan, import_plan
+from im2rec_tools.progress import Plan, Update
 
-_UPDATE_EVERY = 500
 # End of the names of TensorFlow Datasets: imagenet2012-train.tfrecord-00000-of-01024.
 _DATASETS = ".tfrecord"
 _OFFSET = Option(
@@ -35,113 +30,170 @@ _OFFSET = Option(
 )
 
 
-def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> tfrecord.Example:
-    import simplejpeg  # noqa: PLC0415 - needed only to convert
+class ListedBoxes:
+    """Boxes of packed images: a shard's list has the name of each image."""
 
-    from im2rec_tools.formats.images import check  # noqa: PLC0415
+    def __init__(self, annotations: AnnotationFolder, folder: Path | None) -> None:
+        self.annotations, self._folder = annotations, folder
+        self._names: tuple[Path, dict[int, str]] = (Path(), {})
 
-    record = unpack(payload, where)
-    if len(record.labels) != 1 or not record.labels[0].is_integer():
-        raise DataError(error_line(where, expected="one whole label", got=record.labels))
-    label = int(record.labels[0])
-    if max(abs(label), abs(label + offset)) > tfrecord.LARGEST_LABEL:
-        raise DataError(
-            error_line(
-                where,
-                expected=f"a label within ±2^24 after --label-offset {offset}",
-                got=label,
-                problem="from-tfrecord could not read it back",
+    def boxes(self, rec: Path, index: int, size: tuple[int, int]) -> tuple[Box, ...]:
+        """Return the boxes of the image with this key and size (width, height)."""
+        if self._names[0] != rec:
+            self._names = (rec, self._read(rec))
+        if index not in self._names[1]:
+            raise DataError(
+                error_line(
+                    self._list(rec),
+                    expected=f"the image with key {index} of {rec}",
+                    got="none",
+                    fix="Name the folder of the lists with --lists DIR",
+                )
             )
+        return self.annotations.boxes(self._names[1][index], size)
+
+    def _list(self, rec: Path) -> Path:
+        beside = rec.with_suffix(".lst")
+        prepared = rec.parent.parent / "lists" / beside.name
+        if self._folder:
+            return self._folder / beside.name
+        return prepared if prepared.exists() and not beside.exists() else beside
+
+    def _read(self, rec: Path) -> dict[int, str]:
+        lst, made = self._list(rec), manifest.read(rec)
+        names = {entry.index: entry.path for entry in read(lst)}
+        if made and made.list_sha256 != digest(lst):
+            raise DataError(
+                error_line(
+                    lst,
+                    expected=f"the list that {rec} was packed from",
+                    got="another",
+                    fix="Name the folder of the lists with --lists DIR",
+                )
+            )
+        return names
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Encoder:
+    """Settings of `to-tfrecord`: class of each label, difference of labels, boxes."""
+
+    names: Mapping[int, str]
+    offset: int
+    listed: ListedBoxes | None
+
+    def encode(self, rec: Path, payload: bytes, where: str) -> bytes:
+        """Return a framed record."""
+        return tfrecord.frame(tfrecord.emit(self._example(rec, unpack(payload, where), where)))
+
+    def _example(self, rec: Path, record: ImageRecord, where: str) -> tfrecord.Example:
+        import simplejpeg  # noqa: PLC0415 - needed only to convert
+
+        boxes = boxes_of(record.labels)
+        label = boxes[0].label if boxes else _class(record.labels, where)
+        height, width = _checked_size(record.image, where)
+        jpeg = record.image.startswith(b"\xff\xd8")
+        grey = jpeg and simplejpeg.decode_jpeg_header(record.image)[2] == "Gray"
+        if self.listed and not boxes:
+            boxes = self.listed.boxes(rec, record.index, (width, height))
+        for one in (label, *(box.label for box in boxes)):
+            self._check(one, where)
+        return tfrecord.Example(
+            image=record.image,
+            label=label + self.offset,
+            boxes=tuple(replace(box, label=box.label + self.offset) for box in boxes),
+            synset=self.names.get(label, ""),
+            filename=str(record.index),
+            height=height,
+            width=width,
+            channels=1 if grey else 3,
         )
+
+    def _check(self, label: int, where: str) -> None:
+        if max(abs(label), abs(label + self.offset)) > tfrecord.LARGEST_LABEL:
+            raise DataError(
+                error_line(
+                    where,
+                    expected=f"a label within ±2^24 after --label-offset {self.offset}",
+                    got=label,
+                    problem="from-tfrecord could not read it back",
+                )
+            )
+
+
+def _class(labels: tuple[float, ...], where: str) -> int:
+    if len(labels) != 1 or not labels[0].is_integer():
+        raise DataError(error_line(where, expected="one whole label, or boxes", got=labels))
+    return int(labels[0])
+
+
+def _checked_size(image: bytes, where: str) -> tuple[int, int]:
+    from im2rec_tools.formats.images import check  # noqa: PLC0415 - needed only to convert
+
     try:
-        height, width = check(record.image)
+        return check(image)
     except DataError as error:
         raise DataError(error_line(where, problem=str(error))) from error
-    jpeg = record.image.startswith(b"\xff\xd8")
-    grey = jpeg and simplejpeg.decode_jpeg_header(record.image)[2] == "Gray"
-    return tfrecord.Example(
-        image=record.image,
-        label=label + offset,
-        synset=names.get(label, ""),
-        filename=str(record.index),
-        height=height,
-        width=width,
-        channels=1 if grey else 3,
-    )
 
 
-def _export(rec: Path, target: Path, names: dict[int, str], offset: int) -> Iterator[None]:
-    made = manifest.read(rec)
-    with atomic_file(target) as file:
-        for number, (at, payload) in enumerate(records(rec)):
-            where = f"{rec}: record {number} at byte {at}"
-            if made and not manifest.is_packed(made, number, frame(payload)):
-                raise DataError(
-                    error_line(
-                        where, problem="differs from the packed record", fix="Pack the shard again"
-                    )
-                )
-            example = _example(payload, where, names, offset)
-            file.write(tfrecord.frame(tfrecord.emit(example)))
-            yield
-
-
-def _check_settings(
-    path: Path, shards: list[Path], targets: list[Path], options: list[Any]
-) -> None:
-    """Save the sources of the files; raise DataError for files of other sources."""
-    sources: list[list[Any]] = []
-    for rec in shards:
-        made = manifest.read(rec)
-        sources.append([rec.name, made.crc32c if made else rec.stat().st_mtime_ns])
-    text = json.dumps({"sources": sources, "options": options}, indent=1) + "\n"
-    there = [target for target in targets if target.exists()]
-    if there and not (path.is_file() and path.read_text(encoding="utf-8") == text):
-        raise DataError(
-            error_line(
-                there[0], problem="made from other shards or with other options", fix="Move it away"
-            )
-        )
-    write_text(path, text)
-
-
-def _plan_to(path: Path, out: Path, *, set: str, labels: Path | None, label_offset: int) -> Plan:
+def _plan_to(
+    path: Path,
+    out: Path,
+    *,
+    set: str,
+    labels: Path | None,
+    boxes: Path | None,
+    lists: Path | None,
+    label_offset: int,
+) -> Plan:
     shards = record_files(path)
-    found = lists.read_labels(labels) if labels else {}
+    found = read_labels(labels) if labels else {}
     names = {label: name for name, label in found.items()}
-    targets = [out / f"{set}-{n:05}-of-{len(shards):05}" for n in range(len(shards))]
+    if boxes and not labels:
+        fix = "Give the labels file of the images, which has the class of each label"
+        raise DataError(error_line("--boxes", expected="--labels FILE", got="none", fix=fix))
+    listed = ListedBoxes(AnnotationFolder(boxes, found), lists) if boxes else None
+    job = Export(
+        out=out,
+        shards=shards,
+        targets=[out / f"{set}-{n:05}-of-{len(shards):05}" for n in range(len(shards))],
+        kind="TFRecord files",
+        settings=f"to_tfrecord_{set}.json",
+        options=[names, label_offset, *([str(boxes)] if boxes else [])],
+        encode=_Encoder(names=names, offset=label_offset, listed=listed).encode,
+    )
+    plan = export_plan(job)
 
     def work() -> Iterator[Update]:
-        with lock(out):
-            _check_settings(out / f"to_tfrecord_{set}.json", shards, targets, [names, label_offset])
-            left = [pair for pair in zip(shards, targets, strict=True) if not pair[1].exists()]
-            total = sum(count_records(rec) for rec, _ in left)
-            check_space(out, sum(rec.stat().st_size for rec, _ in left), "Choose another OUT")
-            done = 0
-            for rec, target in left:
-                for _ in _export(rec, target, names, label_offset):
-                    done += 1
-                    if done % _UPDATE_EVERY == 0:
-                        yield Progress(step="converting", done=done, total=total)
-        yield (
-            f"{done} images in {len(left)} TFRecord files, {len(targets) - len(left)} existed: "
-            f"{out}/{set}-*-of-{len(shards):05}, "
-            f"{format_size(sum(target.stat().st_size for target in targets))}"
-        )
+        yield from plan.work()
+        if listed:
+            counts = listed.annotations.counts
+            yield from count_lines(counts, out / f"to_tfrecord_{set}_boxes.bad.tsv")
 
-    says = (f"would write {target} from {rec}" for rec, target in zip(shards, targets, strict=True))
-    return Plan(says=says, work=work)
+    return replace(plan, work=work)
 
 
 TO_TFRECORD = Command(
     name="to-tfrecord",
     help="Convert RecordIO shards to ImageNet TFRecords.",
-    details="The TFRecord files have the fields of the usual ImageNet conversion.",
+    details=(
+        "The TFRecord files have the fields of the usual ImageNet conversion. Boxes come from "
+        "detection records, or from --boxes."
+    ),
     options=(
         SHARDS,
         OUT,
         replace(SET, text="First part of the file names: train or validation"),
         LABELS,
+        BOXES,
+        Option(
+            "lists",
+            "DIR",
+            "With --boxes: folder of the lists, which name the images of the shards",
+            default="",
+            parse=path_or_none,
+            empty="folder of the shards, or lists/ of a prepared folder",
+        ),
         _OFFSET,
     ),
     plan=_plan_to,
@@ -168,91 +220,41 @@ def _sources(path: Path, name: str) -> list[Path]:
     return found[name]
 
 
-def _records(source: Path, first: int, offset: int) -> Iterator[ImageRecord]:
-    """Yield the images of a file; `first` is the index of its first image."""
-    from im2rec_tools.formats.images import check  # noqa: PLC0415 - needed only to convert
+def _images(offset: int, with_boxes: bool, source: Path, first: int) -> Iterator[ImageRecord]:
+    """Yield the images of a file, the first with this index.
 
+    with_boxes: yield the images that have boxes, as detection records.
+    """
+    index = first
     for number, data in enumerate(tfrecord.records(source)):
         where = f"{source}: record {number}"
         example = tfrecord.parse(data, where)
-        if example.label < offset:
-            raise DataError(
-                error_line(
-                    where,
-                    expected=f"a label of {offset} or more",
-                    got=example.label,
-                    fix="Keep labels unchanged with --label-offset 0",
-                )
-            )
-        try:
-            check(example.image)
-        except DataError as error:
-            raise DataError(error_line(where, problem=str(error))) from error
-        label = float(example.label - offset)
-        yield ImageRecord(index=first + number, labels=(label,), image=example.image)
+        boxes = tfrecord.parse_boxes(data, where, example.label) if with_boxes else ()
+        if with_boxes and not boxes:
+            continue
+        least = min([example.label, *(box.label for box in boxes)])
+        if least < offset:
+            fix = "Keep labels unchanged with --label-offset 0"
+            wanted = f"a label of {offset} or more"
+            raise DataError(error_line(where, expected=wanted, got=least, fix=fix))
+        _checked_size(example.image, where)
+        moved = (replace(box, label=box.label - offset) for box in boxes)
+        labels = detection_labels(moved) if boxes else (float(example.label - offset),)
+        yield ImageRecord(index=index, labels=labels, image=example.image)
+        index += 1
 
 
-def _import(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
-    """Write one shard; yield its number of images so far."""
-    index: list[str] = []
-    written = manifest.WrittenBytes()
-    with atomic_file(rec) as file:
-        for record in _records(source, first, offset):
-            index.append(f"{record.index}\t{written.size}\n")
-            data = frame_record(record)
-            file.write(data)
-            written.add(data)
-            yield len(index)
-        if not index:
-            raise DataError(
-                error_line(source, expected="images", got="none", fix="Copy the file again")
-            )
-        write_text(rec.with_suffix(".idx"), "".join(index))
-        manifest.write(rec, source, {"from": source.name, "label_offset": offset}, written)
-
-
-def _plan_from(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
-    sources = _sources(path, set)
-    names = [f"{set}_{n}.rec" if len(sources) > 1 else f"{set}.rec" for n in range(len(sources))]
-    targets = [out / name for name in names]
-
-    def work() -> Iterator[Update]:
-        with lock(out):
-            yield from converting()
-
-    def converting() -> Iterator[Update]:
-        check_space(out, sum(source.stat().st_size for source in sources), "Choose another OUT")
-        done = 0
-        for source, rec in zip(sources, targets, strict=True):
-            made = manifest.read(rec) if rec.exists() else None
-            known = {"from": source.name, "label_offset": label_offset}
-            is_same = made is not None and made.recipe == known
-            if made and is_same and made.list_sha256 == digest(source):
-                done += made.images
-                continue
-            if rec.exists():
-                raise DataError(
-                    error_line(
-                        rec,
-                        problem=(
-                            f"already exists, and not from {source} with --label-offset "
-                            f"{label_offset}"
-                        ),
-                        fix="Move it away",
-                    )
-                )
-            count = 0
-            for count in _import(source, rec, done, label_offset):
-                if count % _UPDATE_EVERY == 0:
-                    yield Progress(step="converting", done=done + count)
-            done += count
-        total = format_size(sum(rec.stat().st_size for rec in targets))
-        yield f"{done} images in {len(targets)} shards, {total}: {out}"
-
-    says = (
-        f"would write {rec} from {source}" for source, rec in zip(sources, targets, strict=True)
+def _plan_from(path: Path, out: Path, *, set: str, boxes: bool, label_offset: int) -> Plan:
+    return import_plan(
+        Import(
+            sources=_sources(path, set),
+            out=out,
+            name=set,
+            options={"label_offset": label_offset, **({"boxes": True} if boxes else {})},
+            given=f" with --label-offset {label_offset}{' --boxes' if boxes else ''}",
+            images=partial(_images, label_offset, boxes),
+        )
     )
-    return Plan(says=says, work=work)
 
 
 FROM_TFRECORD = Command(
@@ -263,6 +265,12 @@ FROM_TFRECORD = Command(
         replace(SHARDS, text="A TFRecord file, or a folder of them"),
         OUT,
         SET,
+        Option(
+            "boxes",
+            "",
+            "Write detection records of the images that have bounding boxes; omit the others",
+            default=False,
+        ),
         _OFFSET,
     ),
     plan=_plan_from,

@@ -11,6 +11,7 @@ from im2rec_tools.cli import Command, Option, integer, path, path_or_none
 from im2rec_tools.commands.arguments import MIN_IMAGES, SEED, SMALL, TREE
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import lock
+from im2rec_tools.formats.annotations import read as read_annotation
 from im2rec_tools.formats.lists import find_lists, read
 from im2rec_tools.formats.tree import (
     classes,
@@ -390,12 +391,14 @@ def _class_of_images(root: Path, synsets: Path) -> dict[str, str]:
 
     Lines without an image name apply to the images in the order of their names.
     """
-    pairs = read_synsets(synsets)
-    if pairs[0][0]:
-        return dict(pairs)
     there = [file.name for file in root.iterdir() if file.is_file() and is_image(file.name)]
     placed = [name for files in _images_in_place(root).values() for name in files]
     names = sorted([*there, *placed])
+    if synsets.is_dir():
+        return {name: _annotated_class(synsets, name) for name in names}
+    pairs = read_synsets(synsets)
+    if pairs[0][0]:
+        return dict(pairs)
     if len(names) != len(pairs):
         raise DataError(
             error_line(
@@ -405,6 +408,20 @@ def _class_of_images(root: Path, synsets: Path) -> dict[str, str]:
             )
         )
     return {name: synset for name, (_, synset) in zip(names, pairs, strict=True)}
+
+
+def _annotated_class(folder: Path, image: str) -> str:
+    """Return the class that an image's annotation gives all its boxes."""
+    path = folder / f"{Path(image).stem}.xml"
+    try:
+        found = sorted({one.name for one in read_annotation(path).objects})
+    except DataError as error:
+        raise DataError(error_line(path, problem=str(error))) from error
+    if len(found) != 1 or not _CLASS.fullmatch(found[0]):
+        got = ", ".join(map(quoted, found[:_NAMED])) or "none"
+        fix = "Give a file with one class per line"
+        raise DataError(error_line(path, expected="boxes of one class", got=got, fix=fix))
+    return found[0]
 
 
 def _images_in_place(root: Path) -> dict[str, list[str]]:
@@ -465,13 +482,14 @@ def val_tree(root: Path, synsets: Path, *, expected: int, train: Path | None) ->
 VAL_TREE = Command(
     name="val-tree",
     help="Move validation images to class folders.",
-    details="The class of each image comes from a file.",
+    details="The class of each image comes from a file, or from its bounding boxes.",
     options=(
         Option("root", "ROOT", "Folder of the validation images", parse=path),
         Option(
             "synsets",
             "SYNSETS",
-            "File with one class per line, in order of the images' names; or lines 'IMAGE CLASS'",
+            "File with one class per line, in order of the images' names; or lines 'IMAGE CLASS'; "
+            "or a folder of ILSVRC's XML files",
             parse=path,
         ),
         Option(

@@ -1,6 +1,7 @@
 """Decoding, resizing and encoding of images for records."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -27,6 +28,22 @@ _READ = {
     "grey": cv2.IMREAD_GRAYSCALE,
     "unchanged": cv2.IMREAD_UNCHANGED,
 }
+
+
+def file_size(path: Path) -> tuple[int, int, int]:
+    """Return width, height and EXIF orientation of an image file from its header.
+
+    Raises DataError, without the path, for another file.
+    """
+    try:
+        if not path.is_file():  # opening a named pipe would block
+            raise DataError(error_line("", problem="not a regular file"))
+        with Image.open(path) as image:
+            jpeg = image.format == "JPEG"
+            turn = image.getexif().get(_ORIENTATION, 1) if jpeg else 1
+            return (*image.size, turn if turn in _FLIPS else 1)
+    except _PROBLEMS as error:
+        raise DataError(error_line("", problem=f"not an image ({_line(error)})")) from error
 
 
 def encode(data: bytes, recipe: Recipe) -> bytes:

@@ -152,21 +152,24 @@ class Images:
         self._paths = bytearray()
         self._ends = array("q")
         self._labels = array("f")
+        self._label_ends = array("q")
 
     def __len__(self) -> int:
         return len(self._ends)
 
-    def add(self, label: float, path: str) -> None:
+    def add(self, labels: Iterable[float], path: str) -> None:
         """Append an image."""
         self._paths += listable_path(path).encode()
         self._ends.append(len(self._paths))
-        self._labels.append(label)
+        self._labels.extend(labels)
+        self._label_ends.append(len(self._labels))
 
     def entry(self, index: int) -> Entry:
         """Return the image of this index."""
-        start = self._ends[index - 1] if index else 0
+        start, first = (self._ends[index - 1], self._label_ends[index - 1]) if index else (0, 0)
         path = self._paths[start : self._ends[index]].decode()
-        return Entry(index=index, labels=(self._labels[index],), path=path)
+        labels = tuple(self._labels[first : self._label_ends[index]])
+        return Entry(index=index, labels=labels, path=path)
 
 
 def shuffled_order(length: int, seed: int | None = _SHUFFLE_SEED) -> Sequence[int]:
@@ -329,7 +332,7 @@ def gather(
                 )
             known[name] = len(known)
         for file in files:
-            images.add(known[name], file if name == "." else f"{name}/{file}")
+            images.add((known[name],), file if name == "." else f"{name}/{file}")
         if len(images) - reported >= _UPDATE_EVERY:
             reported = len(images)
             yield Progress(step="listing", done=reported)

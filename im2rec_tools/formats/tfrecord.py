@@ -13,11 +13,14 @@ from typing import Any
 
 from google_crc32c import value
 
-from im2rec_tools.errors import DataError, error_line
+from im2rec_tools.errors import DataError, error_line, quoted
+from im2rec_tools.formats.boxes import Box, clip
 
 _MASK = 0xA282EAD8
 _GZIP = b"\x1f\x8b"
 _LABEL = "image/class/label"
+_BOXES = "image/object/bbox/"
+_EDGES = ("xmin", "ymin", "xmax", "ymax")
 LARGEST_LABEL = 2**24  # a record's 32-bit float is exact up to here
 
 
@@ -27,6 +30,7 @@ class Example:
 
     image: bytes
     label: int
+    boxes: tuple[Box, ...] = ()
     synset: str = ""
     text: str = ""
     filename: str = ""
@@ -155,20 +159,22 @@ def emit(example: Example) -> bytes:
         "image/width": example.width,
         "image/channels": example.channels,
         "image/class/label": example.label,
-        "image/object/bbox/label": None,
     }
     for key, data in texts.items():
         feature[key].bytes_list.value.append(data)
     for key, number in numbers.items():
-        feature[key].int64_list.value.extend([] if number is None else [number])
-    for key in ("xmin", "xmax", "ymin", "ymax"):
-        feature[f"image/object/bbox/{key}"].float_list.SetInParent()
+        feature[key].int64_list.value.append(number)
+    feature[f"{_BOXES}label"].int64_list.value.extend(one.label for one in example.boxes)
+    feature[f"{_BOXES}label"].int64_list.SetInParent()
+    for key in _EDGES:
+        edges = feature[f"{_BOXES}{key}"].float_list
+        edges.value.extend(getattr(one, key) for one in example.boxes)
+        edges.SetInParent()
     encoded: bytes = message.SerializeToString(deterministic=True)
     return encoded
 
 
-def parse(data: bytes, where: str) -> Example:
-    """Parse a record; raise DataError, which begins with `where`, if it is no image."""
+def _features(data: bytes, where: str) -> Any:
     from google.protobuf.message import DecodeError
 
     message = example_class()()
@@ -178,7 +184,15 @@ def parse(data: bytes, where: str) -> Example:
         raise DataError(
             error_line(where, expected="a tf.train.Example", got=f"other data ({error})")
         ) from error
-    feature = message.features.feature
+    return message.features.feature
+
+
+def parse(data: bytes, where: str) -> Example:
+    """Parse a record without its boxes.
+
+    Raises DataError, which begins with `where`, if it is no image.
+    """
+    feature = _features(data, where)
     texts = {key: _first(feature[key].bytes_list.value, b"") for key in feature}
     numbers = {key: _first(feature[key].int64_list.value, 0) for key in feature}
     if not texts.get("image/encoded") or _LABEL not in feature:
@@ -201,6 +215,32 @@ def parse(data: bytes, where: str) -> Example:
         width=int(numbers.get("image/width", 0)),
         channels=int(numbers.get("image/channels", 0)),
     )
+
+
+def parse_boxes(data: bytes, where: str, label: int) -> tuple[Box, ...]:
+    """Parse the boxes of a record; those without an area inside the image are skipped.
+
+    label: class of boxes without one, that of the image. Raises DataError, which begins with
+    `where`, if the fields do not have one value per box.
+    """
+    feature = _features(data, where)
+    keys = [f"{_BOXES}{key}" for key in _EDGES]
+    edges = [list(feature[key].float_list.value) if key in feature else [] for key in keys]
+    key = f"{_BOXES}label"
+    classes = list(feature[key].int64_list.value) if key in feature else []
+    classes = classes or [label] * len(edges[0])
+    if len({len(classes), *map(len, edges)}) > 1:
+        got = "/".join(str(len(values)) for values in (*edges, classes))
+        wanted = "one value per box in xmin/ymin/xmax/ymax/label"
+        raise DataError(error_line(f"{where}: {key}", expected=wanted, got=got))
+    if any(not 0 <= one <= LARGEST_LABEL for one in classes):
+        wanted = "labels from 0 to 2^24"
+        raise DataError(error_line(f"{where}: {key}", expected=wanted, got=quoted(classes)))
+    found = (
+        Box(label=one, xmin=xmin, ymin=ymin, xmax=xmax, ymax=ymax)
+        for one, xmin, ymin, xmax, ymax in zip(classes, *edges, strict=True)
+    )
+    return tuple(inside for box in found if (inside := clip(box)))
 
 
 def _label(feature: Any, where: str) -> int:

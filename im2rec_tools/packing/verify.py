@@ -9,6 +9,7 @@ from typing import Any
 from google_crc32c import extend
 
 from im2rec_tools.errors import DataError, error_line
+from im2rec_tools.formats.boxes import class_labels
 from im2rec_tools.formats.recordio import frame, read_index, records, unpack
 from im2rec_tools.packing import manifest
 
@@ -88,7 +89,7 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardConten
                 )
             )
         crc = extend(crc, framed)
-        labels[record.labels] += 1
+        labels[class_labels(record.labels)] += 1
     missing = check_counts(rec, number + 1, made)
     if made and f"{crc:08x}" != made.crc32c:
         raise DataError(

@@ -64,3 +64,20 @@ def validation(folder: Path, count: int) -> Path:
     for number in range(1, count + 1):
         (folder / f"ILSVRC2012_val_{number:08}.JPEG").write_text(f"image {number}")
     return folder
+
+
+def annotation(
+    path: Path, size: tuple[float, float], *boxes: tuple[str, float, float, float, float]
+) -> Path:
+    """Write ILSVRC's XML: size (width, height), class and edges of each box."""
+    objects = "".join(
+        f"<object><name>{name}</name><pose>Unspecified</pose><bndbox><xmin>{xmin}</xmin>"
+        f"<ymin>{ymin}</ymin><xmax>{xmax}</xmax><ymax>{ymax}</ymax></bndbox></object>"
+        for name, xmin, ymin, xmax, ymax in boxes
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f"<annotation>\n<folder>val</folder><filename>{path.stem}</filename><size><width>"
+        f"{size[0]}</width><height>{size[1]}</height><depth>3</depth></size>{objects}</annotation>"
+    )
+    return path

@@ -20,9 +20,9 @@ from bench.engines import event_decoder
 from bench.errors import SpecError
 from im2rec_tools.commands.shards import info
 from im2rec_tools.errors import DamagedTarError, DataError
+from im2rec_tools.formats import annotations, recordio, tfrecord
 from im2rec_tools.formats import images as codec
 from im2rec_tools.formats import lists as listing
-from im2rec_tools.formats import recordio, tfrecord
 from im2rec_tools.formats.tars import Member, members
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import verify
@@ -49,6 +49,9 @@ from tests.support.paths import LOGS
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
 
+_ANNOTATION = b"""<annotation><size><width>90</width><height>70</height></size><object><name>cat
+</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>4e1</ymax></bndbox></object>
+</annotation>"""
 Read = Callable[[bytes, Path], object]
 
 
@@ -145,6 +148,7 @@ def _example() -> bytes:
 def _read_tfrecord(path: Path) -> None:
     for data in tfrecord.records(path):
         tfrecord.parse(data, "here")
+        tfrecord.parse_boxes(data, "here", 1)
 
 
 def _manifest() -> bytes:
@@ -178,6 +182,11 @@ def _data() -> list[Parser]:
             read=_in_file("labels.txt", listing.read_labels),
         ),
         Parser(name="tfrecord", samples=(_example(),), read=_in_file("x-0", _read_tfrecord)),
+        Parser(
+            name="annotation",
+            samples=(_ANNOTATION,),
+            read=lambda data, _: annotations.parse(data),
+        ),
         Parser(name="tar", samples=(_tar(), _tar(_tar())), read=_in_file("x.tar", _read_tar)),
         Parser(name="image", samples=images, read=lambda data, _: codec.check(data)),
         Parser(
