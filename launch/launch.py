@@ -1,4 +1,4 @@
-"""Launcher of scripts that read DMLC_*; replaces MXNet's tools/launch.py."""
+"""Launcher of distributed scripts; replaces MXNet's tools/launch.py."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,8 +29,9 @@ from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents
 from launch.job.monitor import Verdict, signal_name
-from launch.job.plan import Process, dmlc_variables
+from launch.job.plan import Process, describe
 from launch.job.run import run_script
+from launch.job.style import WITH_SERVERS, Style, layout, listeners, started, variables
 from launch.preflight.addresses import located
 from launch.push import in_tree, push
 from launch.remote.errors import LaunchError
@@ -39,14 +40,32 @@ from launch.transport.client import Message, map_hosts
 _JOB, _HOSTS = "Job", "Hosts"
 _OPTIONS = (
     (_JOB, "-n --num-workers", "N", "Number of workers in the job [required]"),
-    (_JOB, "-s --num-servers", "N", "Number of servers in the job [number of workers]"),
+    (
+        _JOB,
+        "-s --num-servers",
+        "N",
+        "Number of servers in the job, with --style dmlc [number of workers] or tensorflow [0]",
+    ),
+    (
+        _JOB,
+        "--style",
+        "NAME",
+        "Variables of the processes: dmlc (MXNet), torch, tensorflow, or mpi (start COMMAND once, "
+        "with a host list for mpirun) [dmlc]",
+    ),
     (
         _JOB,
         "--launcher",
         "HOW",
         "Where processes start: ssh (on the hosts) or local (on this machine) [ssh]",
     ),
-    (_JOB, "--port", "PORT", "Port of the scheduler on the first host [a free port]"),
+    (
+        _JOB,
+        "--port",
+        "PORT",
+        "Port of the scheduler or of rank 0; with tensorflow, the first port on each host "
+        "[a free port]",
+    ),
     (
         _HOSTS,
         "-H --hostfile",
@@ -71,7 +90,7 @@ _OPTIONS = (
 )
 _VARIABLES = {"-x --env": "all", "--env-worker": "workers", "--env-server": "servers"}
 _REPEATABLE = {flag for flags in _VARIABLES for flag in flags.split()}
-_ALONE = {"--accept-new", "--p3", "-h", "--help"}
+_ALONE = {"--accept-new", "--dry-run", "--p3", "-h", "--help"}
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?", re.DOTALL | re.ASCII)
 # What upstream forwards to other hosts, less the keys of an account.
 _FORWARDED = ("OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH")
@@ -91,6 +110,8 @@ class LaunchOptions:
     workers: int
     servers: int
     local: bool
+    style: Style
+    dry_run: bool
     env: dict[str, dict[str, str]]
     hostfile: str = ""
     format: str = ""
@@ -120,6 +141,7 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
     if unknown:
         raise LaunchError(error_line(unknown[0], problem="no such option", fix="See --help"))
     _refuse(given)
+    _refuse_style(given)
     if not command:
         raise LaunchError(
             error_line(
@@ -129,12 +151,15 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
                 fix="Add it, such as: -- python train.py",
             )
         )
-    workers = _whole("-n", given.num_workers, _MOST)
+    workers, style = _whole("-n", given.num_workers, _MOST), Style(given.style or Style.DMLC)
+    default = workers if style is Style.DMLC else 0
     return LaunchOptions(
         command=tuple(command),
         workers=workers,
-        servers=workers if given.num_servers is None else _whole("-s", given.num_servers, _MOST),
+        servers=default if given.num_servers is None else _whole("-s", given.num_servers, _MOST),
         local=given.launcher == "local",
+        style=style,
+        dry_run=given.dry_run,
         env=_env(given, environ),
         hostfile=given.hostfile or "",
         format=given.hosts_format or "",
@@ -180,9 +205,10 @@ def parser() -> argparse.ArgumentParser:
     made = ProgramParser(
         prog="python -m launch.launch",
         usage="%(prog)s -n N [-s N] [-H FILE | --launcher local] [options] [--] COMMAND ...",
-        description="Start a script that reads DMLC_* as scheduler, servers and workers, on hosts "
-        "over SSH or on this machine. If one process fails, end all others. Exits with the code of "
-        "the first process that failed, or 1 if a host is lost.",
+        description="Start a distributed script on hosts over SSH or on this machine: scheduler, "
+        "servers and workers with DMLC_*, or the processes of another framework with its "
+        "variables. If one process fails, end all others. Exits with the code of the first process "
+        "that failed, or 1 if a host is lost.",
         exit_on_error=False,
     )
     groups = {name: made.add_argument_group(name) for name in (_JOB, _HOSTS)}
@@ -196,6 +222,8 @@ def parser() -> argparse.ArgumentParser:
         add(*flags.split(), action="append", default=[], metavar="NAME=VALUE", help=text, dest=role)
     text = "Accept the keys of hosts that are not in known_hosts yet"
     groups[_HOSTS].add_argument("--accept-new", action="store_true", help=text)
+    text = "Print the processes with their variables and commands; start none of them"
+    groups[_JOB].add_argument("--dry-run", action="store_true", help=text)
     made.add_argument("--p3", action="store_true", help=argparse.SUPPRESS)
     return made
 
@@ -238,6 +266,26 @@ def _refuse(given: argparse.Namespace) -> None:
                     fix=f"Remove {flag}",
                 )
             )
+
+
+def _refuse_style(given: argparse.Namespace) -> None:
+    """Raise LaunchError for an unknown style, and for options that it does not have."""
+    if given.style not in {None, *Style}:
+        raise LaunchError(
+            error_line(
+                "--style", expected=", ".join(Style), got=quoted(given.style), fix="See --help"
+            )
+        )
+    style = Style(given.style or Style.DMLC)
+    refused = {
+        "-s": (given.num_servers is not None, WITH_SERVERS),
+        "--env-server": (bool(given.servers), WITH_SERVERS),
+        "--port": (given.port is not None, set(Style) - {Style.MPI}),
+    }
+    for flag, (is_given, styles) in refused.items():
+        if is_given and style not in styles:
+            problem = f"--style {style} has no {'port' if flag == '--port' else 'servers'}"
+            raise LaunchError(error_line(flag, problem=problem, fix=f"Remove {flag}"))
 
 
 def _whole(flag: str, text: str | None, most: int) -> int:
@@ -310,15 +358,18 @@ def _launch(wanted: LaunchOptions) -> Verdict:
 
     with closing(Ssh(wanted.ssh_config, accept_new=wanted.accept_new)) as ssh:
         hosts = located(ssh.start, hosts, wanted.interface)
-        if wanted.sync_dst_dir:
+        if wanted.sync_dst_dir and not wanted.dry_run:
             _sync(ssh, hosts)
         return _run(wanted, Agents(ssh.start), hosts)
 
 
 def _run(wanted: LaunchOptions, agents: Agents, hosts: Sequence[Host]) -> Verdict:
     with closing(agents):
-        port = agents.free_port(hosts[0], wanted.port)
-        return run_script(processes(wanted, hosts, port), agents, _show)
+        job = processes(wanted, hosts, agents.free_port)
+        if wanted.dry_run:
+            echo(*describe(job))
+            return Verdict(status="ok")
+        return run_script(job, agents, _show)
 
 
 def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
@@ -368,24 +419,30 @@ def _show(message: Message) -> None:
         ) from error
 
 
-def processes(options: LaunchOptions, hosts: Sequence[Host], port: int) -> list[Process]:
-    """Return a scheduler, the servers and the workers, in order of their start.
+def processes(
+    options: LaunchOptions,
+    hosts: Sequence[Host],
+    free_port: Callable[[Host, int | None], int],
+) -> list[Process]:
+    """Return the processes to start, in order; `free_port` finds a port on a host.
 
-    The scheduler is on the first host; server i and worker i are on host i % hosts.
+    Raises LaunchError if a host has no such port.
     """
-    counts = {"scheduler": 1, "server": options.servers, "worker": options.workers}
-    scheduler = (hosts[0].address, port)
+    style = options.style
+    job = layout(style, hosts, options.workers, options.servers, options.command)
+    ports: dict[str, int] = {}
+    used: dict[str, set[int]] = {}
+    for process in listeners(style, job):
+        taken = used.setdefault(process.host.name, set())
+        wanted = None if options.port is None else options.port + len(taken)
+        while (port := free_port(process.host, wanted)) in taken:
+            pass
+        taken.add(port)
+        ports[process.id] = port
+    found = variables(style, job, ports)
     return [
-        Process(
-            host=(host := hosts[index % len(hosts)]),
-            role=role,
-            index=index,
-            argv=options.command,
-            env=options.variables(role)
-            | dmlc_variables(role, host, scheduler, options.workers, options.servers),
-        )
-        for role, count in counts.items()
-        for index in range(count)
+        replace(process, env=options.variables(process.role) | found[process.id])
+        for process in started(style, job)
     ]
 
 

@@ -4,11 +4,9 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -20,25 +18,12 @@ from launch.remote import limits
 from launch.remote.telemetry import oom_kills
 from tests.support.fuzz.hostile import ARRIVES, HOSTILE, hostile_words
 from tests.support.programs.jobs import agents, left_over, pid_of, until
-from tests.support.programs.launcher import ended
-from tests.support.programs.launcher import launching as launching_with
+from tests.support.programs.launcher import launched_here as launched
+from tests.support.programs.launcher import launching_here as launching
 from tests.support.repeats import slow
 
 SLEEP = ("sleep", "60")
 pytestmark = pytest.mark.program
-
-
-def launching(folder: Path, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
-    """Run the launcher on this machine."""
-    return launching_with("--launcher", "local", *words, folder=folder)
-
-
-def launched(folder: Path, *words: str) -> tuple[int, list[str], str]:
-    """Return its exit code and output; no process may remain."""
-    with launching(folder, *words) as launcher:
-        found = ended(launcher, 60)
-    assert left_over() == []
-    return found
 
 
 def shell(body: str) -> tuple[str, ...]:

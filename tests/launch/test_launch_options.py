@@ -1,5 +1,7 @@
 """The command line of launch.launch: its meaning, and options that are rejected."""
 
+import json
+
 import pytest
 
 from launch.hosts import this_machine
@@ -84,6 +86,20 @@ def test_of_this_environment_only_what_upstream_forwards_goes_along_and_no_key()
         (["-n", "2", "--launcher", "x", "true"], "--launcher: expected ssh or local, got 'x'"),
         ([*LOCAL, "-H", "hosts", "true"], "--hostfile: expected --launcher ssh"),
         ([*LOCAL, "--interface", "lo", "true"], "--interface: expected --launcher ssh"),
+        (
+            [*LOCAL, "--style", "x", "true"],
+            "--style: expected dmlc, torch, tensorflow, mpi, got 'x'.",
+        ),
+        ([*LOCAL, "--style=torch", "-s1", "true"], "-s: --style torch has no servers. Remove -s"),
+        ([*LOCAL, "--style=mpi", "-s", "1", "true"], "-s: --style mpi has no servers. Remove -s"),
+        (
+            [*LOCAL, "--style", "torch", "--env-server", "A=1", "true"],
+            "--env-server: --style torch has no servers. Remove --env-server",
+        ),
+        (
+            [*LOCAL, "--style", "mpi", "--port", "9000", "true"],
+            "--port: --style mpi has no port. Remove --port",
+        ),
         ([*LOCAL, "-x", "1A=2", "true"], "--env: expected NAME=VALUE or NAME, got '1A=2'"),
         ([*LOCAL, "-x", "HOME", "true"], "--env HOME: expected a variable that is set here"),
     ],
@@ -97,7 +113,7 @@ def test_a_mistake_is_one_line(words: list[str], why: str) -> None:
 
 def test_workers_and_servers_go_round_the_hosts_and_the_scheduler_is_on_the_first() -> None:
     hosts = [this_machine(), this_machine()]
-    job = processes(parse_options(["-n", "3", "-s", "1", "./x"], {}), hosts, 9000)
+    job = processes(parse_options(["-n", "3", "-s", "1", "./x"], {}), hosts, lambda *_: 9000)
     assert [one.id for one in job] == [
         "scheduler-0",
         "server-0",
@@ -110,7 +126,30 @@ def test_workers_and_servers_go_round_the_hosts_and_the_scheduler_is_on_the_firs
 
 def test_no_variable_of_a_person_changes_who_a_process_is() -> None:
     words = ["-x", "DMLC_ROLE=x", "DMLC_NUM_WORKER=9", "DMLC_PS_VAN_TYPE=p3"]
-    job = processes(parse_options([*LOCAL, *words, "./x"], {}), [this_machine()], 9000)
+    job = processes(parse_options([*LOCAL, *words, "./x"], {}), [this_machine()], lambda *_: 9000)
     assert [one.env["DMLC_ROLE"] for one in job] == [one.role for one in job]
     assert {one.env["DMLC_NUM_WORKER"] for one in job} == {"2"}
     assert {one.env["DMLC_PS_VAN_TYPE"] for one in job} == {"p3"}
+
+
+def test_processes_that_listen_on_one_host_get_different_ports() -> None:
+    words = ["--style", "tensorflow", "-s", "1", "-x", "TF_CONFIG=x", "./x"]
+    found = iter([7000, 7000, 7001, 7001, 7000, 7002])
+    job = processes(parse_options([*LOCAL, *words], {}), [this_machine()], lambda *_: next(found))
+    assert [one.id for one in job] == ["server-0", "worker-0", "worker-1"]
+    cluster = json.loads(job[0].env["TF_CONFIG"])["cluster"]
+    assert cluster == {"ps": ["127.0.0.1:7000"], "worker": ["127.0.0.1:7001", "127.0.0.1:7002"]}
+
+
+def test_a_given_port_is_the_first_of_a_host() -> None:
+    words = ["--style", "tensorflow", "--port", "9000", "./x"]
+    job = processes(
+        parse_options([*LOCAL, *words], {}), [this_machine()], lambda _, wanted: wanted or 0
+    )
+    (cluster,) = {json.dumps(json.loads(one.env["TF_CONFIG"])["cluster"]) for one in job}
+    assert cluster == '{"worker": ["127.0.0.1:9000", "127.0.0.1:9001"]}'
+
+
+@pytest.mark.parametrize(("style", "servers"), [("dmlc", 2), ("torch", 0), ("tensorflow", 0)])
+def test_only_mxnet_has_servers_by_default(style: str, servers: int) -> None:
+    assert parse_options([*LOCAL, "--style", style, "./x"], {}).servers == servers

@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from launch.hosts import ROOT
+from tests.support.programs.jobs import left_over
 
 
 @contextmanager
@@ -31,3 +32,16 @@ def ended(launcher: subprocess.Popen[str], seconds: float) -> tuple[int, list[st
     """Wait for its end; return exit code, lines of stdout, and stderr."""
     output, said = launcher.communicate(timeout=seconds)
     return launcher.returncode, output.splitlines(), said
+
+
+def launching_here(folder: Path, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    """Run the launcher on this machine."""
+    return launching("--launcher", "local", *words, folder=folder)
+
+
+def launched_here(folder: Path, *words: str) -> tuple[int, list[str], str]:
+    """Return its exit code and output on this machine; no process may remain."""
+    with launching_here(folder, *words) as launcher:
+        found = ended(launcher, 60)
+    assert left_over() == []
+    return found

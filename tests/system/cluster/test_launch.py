@@ -71,6 +71,27 @@ def test_processes_go_round_the_hosts_and_know_their_addresses(practice: Cluster
     assert (code, sorted(lines)) == (0, sorted(expected))
 
 
+@pytest.mark.parametrize("style", ["torch", "tensorflow", "mpi"])
+def test_scripts_of_other_frameworks_connect_across_hosts(practice: Cluster, style: str) -> None:
+    """Of five ranks on four hosts, the first host has two."""
+    script = str(ROOT / "tests" / "support" / "programs" / "style_script.py")
+    words = ("-n", "5", "--style", style, "--interface", "eth0")
+    code, lines, said = launched(practice, *words, sys.executable, script, style)
+    assert (code, said) == (0, "")
+    first, *others = practice.nodes[:4]
+    local = ["local 0 of 2", "local 1 of 2", *["local 0 of 1"] * 3]
+    counts = [f"{first.address}:2", *(f"{node.address}:1" for node in others)]
+    expected = {
+        "torch": [f"rank {rank} of 5, {local[rank]}" for rank in range(5)],
+        "tensorflow": [f"worker {index} of 5, met 4 and 4" for index in range(5)],
+        "mpi": [f"hosts {','.join(counts)}"],
+    }[style]
+    assert sorted(lines) == [
+        f"[{node.name} worker {rank}] {line}"
+        for rank, (node, line) in enumerate(zip([first, first, *others], expected, strict=False))
+    ]
+
+
 @pytest.mark.slow  # tests/launch/test_launch.py has the same job on this machine
 @pytest.mark.mxnet
 def test_a_job_of_mxnet_trains_in_step_on_two_hosts(practice: Cluster) -> None:
