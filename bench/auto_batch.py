@@ -37,6 +37,7 @@ if __name__ == "__main__":
 from bench import events
 from bench.errors import SmallShareError, SpecError, error_line
 from bench.kvstores import is_distributed
+from bench.settings.modes import IMAGENET_IMAGES
 from bench.training.options import MOST_BATCH, Options, empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
@@ -258,7 +259,8 @@ def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[boo
     limits = _limits(None if tried.gpu else share, headroom)
     killed = oom_kills()
     with TemporaryFile("w+") as log, TemporaryFile("w+") as stream, TemporaryDirectory() as saved:
-        words = [*length_options(tried), *saving_options(tried, saved), *_SHORT]
+        words = [*length_options(tried), *mode_options(tried)]
+        words += [*saving_options(tried, saved), *_SHORT]
         child = subprocess.Popen(
             [*tried.command, *words, f"--batch-size={batch * tried.devices}"],
             env=os.environ | tried.env | {events.STREAM_VARIABLE: str(stream.fileno())},
@@ -294,6 +296,18 @@ def length_options(tried: BatchProbe) -> tuple[str, ...]:
     asked = taker.parse_known_args(tried.command)[0].steps_per_window or (10 if tried.gpu else 1)
     steps = min(asked, _STEPS // 2)
     return f"--steps-per-window={steps}", f"--windows={_STEPS // steps - 1}"
+
+
+def mode_options(tried: BatchProbe) -> tuple[str, ...]:
+    """Return options that let a try accept those of its command."""
+    taker = empty("auto_batch", "")
+    taker.add_argument("--windows", type=int, default=0)
+    taker.add_argument("--benchmark", type=int, default=0)
+    typed = taker.parse_known_args(tried.command)[0]
+    if not typed.benchmark:  # a try does not validate
+        return "--top-k=0", "--loss=", "--val-freq=1", "--stop-accuracy=1"
+    # The command may have options of epochs, which synthetic images with windows alone lack.
+    return () if typed.windows else (f"--num-examples={IMAGENET_IMAGES}",)
 
 
 def saving_options(tried: BatchProbe, folder: str) -> tuple[str]:
@@ -491,7 +505,7 @@ def main() -> None:
     try:
         typed, argv = parser().parse_known_args(sys.argv[1:])
         data = () if any(word.startswith("--data-train") for word in argv) else ("--benchmark=1",)
-        options = parse([*argv, *data, "--windows=1"])
+        options = parse([*argv, *data])
         device = found(options, argv, typed.workers)
     except SpecError as error:
         echo_error(error)

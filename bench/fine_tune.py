@@ -26,7 +26,7 @@ if __name__ == "__main__":
 from bench.data import input_format
 from bench.errors import SpecError, error_line
 from bench.train_imagenet import main
-from bench.training.options import Options, add_all, empty, given, options_of
+from bench.training.options import Options, add_all, empty, given, used
 
 # Upstream's defaults for a network with trained features.
 _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "mom": 0.0}
@@ -51,7 +51,8 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(argv: Sequence[str]) -> Options:
     """Parse and validate the options; SpecError without a checkpoint."""
-    typed = given(parser(), argv)
+    made = parser()
+    typed = given(made, argv)
     if any(one.partition("=")[0] == "--network" for one in argv):
         raise SpecError(
             error_line("--network", problem="--pretrained-model determines it", fix="Leave it out")
@@ -75,7 +76,7 @@ def parse(argv: Sequence[str]) -> Options:
     if "--load-epoch" not in input_format.given_options(argv):
         epoch = input_format.newest_epoch(prefix)
     return dataclasses.replace(
-        options_of(typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch
+        used(made, argv, typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch
     )
 
 

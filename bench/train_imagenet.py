@@ -35,7 +35,7 @@ from bench.kvstores import is_distributed
 from bench.networks import NETWORKS, named
 from bench.notes import as_json
 from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
-from bench.training.options import Options, given, options_of, parser
+from bench.training.options import Options, given, parser, used
 from bench.training.startup import announce_rendezvous, prepare_arithmetic
 from im2rec_tools.terminal import echo, echo_error, install_filter, unexpected
 
@@ -169,10 +169,11 @@ def _explain(error: Exception, options: Options) -> NoReturn:
 
 def parse(argv: Sequence[str]) -> Options:
     """Parse the options; classes and image shape not given are those of the shards."""
-    typed = given(parser(), argv)
+    made = parser()
+    typed = given(made, argv)
     network, _ = named(typed["network"])
     input_format.fill_from_shards(typed, argv, NETWORKS[network].image_shape)
-    options = options_of(typed)
+    options = used(made, argv, typed)
     input_format.check_image_shape(options)
     return options
 

@@ -24,6 +24,7 @@ from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images, checked_layers
 from bench.settings import secrets
 from bench.settings.declaration import Field, Role, checked, fields_of, setting
+from bench.settings.modes import MODE_OPTIONS
 from bench.settings.parts import (
     MODES,
     MOST_DEVICES,
@@ -464,15 +465,11 @@ def _check_options(trial: Trial) -> None:
         if name in OF_FIELDS:
             problem = f"a field of the trial determines {name}"
             raise SpecError(error_line("options", problem=problem, fix="Set that field instead"))
+    store = () if trial.mode == "test-io" else (f"--kv-store={trial.layout.kvstore}",)
+    val = ("--data-val=.",) if trial.data.val else ()
+    mode = (*MODE_OPTIONS[trial.mode], f"--windows={trial.measuring.windows}")
     try:
-        parse(
-            [
-                "--benchmark=1",
-                "--windows=1",
-                f"--kv-store={trial.layout.kvstore}",
-                *trial.mxnet.options,
-            ]
-        )
+        parse([*mode, *store, *val, *trial.mxnet.options])
     except SpecError as error:
         raise SpecError(error_line("options", problem=str(error))) from error
 
@@ -492,6 +489,10 @@ def _check_data(trial: Trial) -> None:
             error_line(
                 "data_train", expected=f".rec files in mode {quoted(trial.mode)}", got="none"
             )
+        )
+    if trial.data.stop_accuracy < 1 and not trial.data.val:
+        raise SpecError(
+            error_line("stop_accuracy", expected="data_val", got="none", fix="Set data_val")
         )
     if not reads and trial.measuring.windows == 0:
         raise SpecError(

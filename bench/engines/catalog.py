@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from bench.engines.server import PROFILED
+from bench.settings.modes import NEEDS
 from bench.trial import FIELDS, Trial
 
 
@@ -41,6 +42,10 @@ _FIRST = (
 )
 
 
+# Training without windows has no use for these.
+_OF_WINDOWS = {name for name, need in NEEDS.items() if need == "windows"}
+
+
 def _arguments(trial: Trial, part: str) -> Iterator[str]:
     """Yield the worker options of a part's settings."""
     fields = [field for field in FIELDS.values() if field.part == part and field.setting.flag]
@@ -48,7 +53,8 @@ def _arguments(trial: Trial, part: str) -> Iterator[str]:
     for field in fields:
         value, known = trial.value(field.name), field.setting
         usual = known.unless and trial.value(known.unless) == FIELDS[known.unless].default
-        if value is not None and trial.mode in known.modes and not usual:
+        endless = field.option in _OF_WINDOWS and not trial.measuring.windows
+        if value is not None and trial.mode in known.modes and not (usual or endless):
             yield from (known.flag, _text(value))
 
 
@@ -60,7 +66,8 @@ def _text(value: object) -> str:
 
 def _batch_and_devices(trial: Trial) -> tuple[str, ...]:
     each, fixed = trial.layout.devices_per_worker, trial.training.global_batch_fixed
-    batch = ("--global-batch", str(fixed)) if fixed else ("--batch-size", str(trial.worker_batch))
+    whole = fixed and trial.mode in {"synthetic", "real"}
+    batch = ("--global-batch", str(fixed)) if whole else ("--batch-size", str(trial.worker_batch))
     gpus = ("--gpus", ",".join(map(str, range(each))))
     return (*batch, *(gpus if trial.layout.device == "gpu" else ("--cpus", str(each))))
 

@@ -18,6 +18,8 @@ DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file wit
 _MOST = 10**9
 _MOST_EDGE = 1 << 16  # pixels, which is JPEG's
 _READING = ("real", "test-io")
+_TRAINING = ("synthetic", "real")
+_EXCHANGING = ("synthetic", "real", "bandwidth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,7 @@ class Model:
         metavar="N",
         empty="the network's own",
         flag="--num-layers",
+        modes=_EXCHANGING,
         typed=None,
     )
     image_shape: tuple[int, ...] = setting(
@@ -62,6 +65,7 @@ class Layout:
         metavar="NAME",
         role=Role.SCALED,
         flag="--kv-store",
+        modes=_EXCHANGING,
         typed="device",
     )
     device: str = setting("Kind of devices to train on", "cpu", choices=DEVICE_KINDS)
@@ -108,19 +112,29 @@ class Training:
     global_batch_fixed: int = setting(
         "Images per step of the whole job (strong scaling); 0 uses batch_per_device", 0, least=0
     )
-    dtype: str = setting("Compute data type", "float32", choices=DTYPES, flag="--dtype")
+    dtype: str = setting(
+        "Compute data type", "float32", choices=DTYPES, flag="--dtype", modes=_TRAINING
+    )
     lr: float = setting(
         "Learning rate; the default suits a global batch of a few hundred images",
         0.01,
         metavar="RATE",
         least=0,
         flag="--lr",
+        modes=_TRAINING,
         typed=0.1,
     )
     momentum: float = setting(
-        "Momentum, for optimizers that have one", 0.9, metavar="FACTOR", least=0, flag="--mom"
+        "Momentum, for optimizers that have one",
+        0.9,
+        metavar="FACTOR",
+        least=0,
+        flag="--mom",
+        modes=_TRAINING,
     )
-    weight_decay: float = setting("Weight decay", 1e-4, metavar="FACTOR", least=0, flag="--wd")
+    weight_decay: float = setting(
+        "Weight decay", 1e-4, metavar="FACTOR", least=0, flag="--wd", modes=_TRAINING
+    )
     seed: int = setting(
         "Seed of initial weights, image order and augmentation",
         0,
@@ -128,6 +142,7 @@ class Training:
         least=0,
         most=2**32 - 1,
         flag="--seed",
+        modes=(*_TRAINING, "test-io"),
     )
     gc_type: str = setting(
         "Gradient compression",
@@ -135,6 +150,7 @@ class Training:
         role=Role.SERVERS,
         choices=COMPRESSIONS,
         flag="--gc-type",
+        modes=_EXCHANGING,
         unless="gc_type",
     )
     gc_threshold: float = setting(
@@ -143,6 +159,7 @@ class Training:
         metavar="VALUE",
         role=Role.SERVERS,
         flag="--gc-threshold",
+        modes=_EXCHANGING,
         unless="gc_type",
     )
 
@@ -157,6 +174,7 @@ class Measurement:
         least=1,
         most=_MOST,
         flag="--steps-per-window",
+        modes=_EXCHANGING,
         typed=0,
     )
     warmup_windows: int = setting(
@@ -215,7 +233,7 @@ class Data:
         modes=("real",),
     )
     num_examples: int = setting(
-        "Images per epoch; 0 counts those of --data-train",
+        "Images per epoch; 0 counts those of --data-train, and is 1281167 with --benchmark 1",
         0,
         metavar="N",
         least=0,

@@ -52,7 +52,7 @@ _REPORT_SECONDS = 5.0
 def window_steps(worker: Worker) -> tuple[int, ...]:
     """Return the steps of each window of an epoch; the same for every worker of a job."""
     options = worker.options
-    if options.benchmark:
+    if not options.has_epochs:
         return (options.steps_per_window,) * (options.warmup_windows + options.windows)
     steps = epoch_steps(options, worker.part.whole, worker.num_workers)
     whole, rest = divmod(steps, options.steps_per_window)
@@ -375,8 +375,9 @@ def _epochs(
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs
-        if not options.benchmark:
+        if options.has_epochs:
             _show_epoch(worker, epoch, windows[before:], sum(steps_of_epoch))
+        if options.has_epochs and worker.accuracy:
             _show_accuracy(worker, epoch, *seen)
         if over or (epoch + 1) % options.save_period == 0:
             _save(worker, epoch)
@@ -395,7 +396,7 @@ def _validate_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
     values = {"epoch": epoch, "correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
     _emit(worker, "epoch", values)
-    text = validation.score_text(found, k=options.top_k, loss=options.loss)
+    text = validation.score_text(found, k=options.top_k, losses=options.loss)
     who = f"rank {worker.rank} " if worker.num_workers > 1 else ""
     echo(f"{who}epoch {epoch}: {text}", err=True)
     accuracy = found.correct / found.total

@@ -17,6 +17,7 @@ from bench.kvstores import (
 )
 from bench.networks import NETWORKS, named
 from bench.networks.catalog import check_images, checked_layers
+from bench.settings.modes import IMAGENET_IMAGES, Mode, check_use, mode_of
 from bench.settings.parts import PART_FIELDS, add_options, add_other_options
 from bench.training.optimizer import (
     INITIALIZERS,
@@ -127,8 +128,8 @@ def _add_training(made: argparse.ArgumentParser) -> None:
     add("--val-freq", type=int, default=1, metavar="N", help="Validate after every N epochs")
     text = "Report top-K accuracy at validation too; 0 turns it off"
     add("--top-k", type=int, default=0, metavar="K", help=text)
-    text = "Report this loss at validation too: ce or nll [none]"
-    add("--loss", default="", metavar="LOSS", help=text)
+    text = "Report these losses at validation too: ce, nll or ce,nll [none]"
+    add("--loss", default="", metavar="LIST", help=text)
     add_options(add, "stop_accuracy")
 
 
@@ -223,7 +224,7 @@ class Options:
     load_epoch: int
     val_freq: int
     top_k: int
-    loss: str
+    loss: tuple[str, ...]
     windows: int
     warmup_windows: int
     steps_per_window: int
@@ -243,6 +244,11 @@ class Options:
     def devices(self) -> int:
         """Number of devices of this worker."""
         return len(self.gpus) or self.cpus
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether training counts epochs; synthetic images with --windows alone have none."""
+        return mode_of(vars(self)) in {Mode.EPOCHS, Mode.REAL}
 
     @property
     def array_dtype(self) -> str:
@@ -283,7 +289,15 @@ def _image_shape(text: str | None, network: str) -> tuple[int, int, int]:
 
 def parse(argv: Sequence[str]) -> Options:
     """Parse and validate a command line; raises SpecError with one line for the user."""
-    return options_of(given(parser(), argv))
+    made = parser()
+    return used(made, argv, given(made, argv))
+
+
+def used(made: argparse.ArgumentParser, argv: Sequence[str], typed: dict[str, Any]) -> Options:
+    """Build the options; SpecError if one is invalid or a given one has no effect."""
+    options = options_of(typed)
+    check_use(made, argv, typed)
+    return options
 
 
 def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
@@ -316,7 +330,8 @@ def options_of(typed: dict[str, Any]) -> Options:
             "rgb_mean": _numbers(typed["rgb_mean"], "--rgb-mean", 3),
             "rgb_std": _numbers(typed["rgb_std"], "--rgb-std", 3),
             "augmentation": augmentation_options.augmentation_of(typed),
-            "loss": _loss(typed["loss"]),
+            "loss": _losses(typed["loss"]),
+            "num_examples": _epoch_examples(typed),
             "benchmark": bool(typed["benchmark"]),
             "test_io": bool(typed["test_io"]),
             "cold": bool(typed.get("cold")),
@@ -335,7 +350,8 @@ def _lr_epochs(typed: dict[str, Any]) -> Epochs:
                 "--warmup-strategy lars", expected="--optimizer lbsgd", got=typed["optimizer"]
             )
         )
-    if typed["warmup_epochs"] >= typed["num_epochs"] and not typed["benchmark"]:
+    has_epochs = mode_of(typed) in {Mode.EPOCHS, Mode.REAL}
+    if typed["warmup_epochs"] >= typed["num_epochs"] and has_epochs:
         raise SpecError(
             error_line(
                 "--warmup-epochs",
@@ -353,18 +369,25 @@ def _lr_epochs(typed: dict[str, Any]) -> Epochs:
     )
 
 
-def _loss(text: str) -> str:
-    names = {"": "", "ce": "ce", "nll": "nll", "nll-loss": "nll", "nll_loss": "nll"}
-    if text not in names:
-        raise SpecError(error_line("--loss", expected="ce or nll", got=quoted(text)))
-    return names[text]
+def _losses(text: str) -> tuple[str, ...]:
+    names = {"ce": "ce", "nll": "nll", "nll-loss": "nll", "nll_loss": "nll"}
+    parts = [part.strip() for part in text.split(",")] if text else []
+    if not names.keys() >= set(parts):
+        raise SpecError(error_line("--loss", expected="ce, nll or ce,nll", got=quoted(text)))
+    return tuple(dict.fromkeys(names[part] for part in parts))
+
+
+def _epoch_examples(typed: dict[str, Any]) -> int:
+    """Return the images per epoch; 0 to count those of --data-train."""
+    wanted: int = typed["num_examples"]
+    return wanted or (IMAGENET_IMAGES if mode_of(typed) is Mode.EPOCHS else 0)
 
 
 def _check_needless(typed: dict[str, Any]) -> None:
     """Reject values of upstream's options that this job cannot honor."""
     for name in ("data_train", "data_val"):
         index = typed[f"{name}_idx"]
-        if index and Path(index) != Path(typed[name]).with_suffix(".idx"):
+        if index and typed[name] and Path(index) != Path(typed[name]).with_suffix(".idx"):
             raise SpecError(
                 error_line(
                     f"{flag(name)}-idx",
@@ -442,11 +465,9 @@ def check(options: Options) -> None:
                 "--data-train", expected="a .rec file or folder (or --benchmark 1)", got="none"
             )
         )
-    if options.benchmark and not options.windows:
+    if options.bandwidth and not options.windows:
         raise SpecError(
-            error_line(
-                "--benchmark 1", problem="synthetic data has no epochs", fix="Give --windows N"
-            )
+            error_line("--bandwidth 1", problem="transfers have no epochs", fix="Give --windows N")
         )
 
 
@@ -519,7 +540,7 @@ def _check_training(options: Options) -> None:
         raise SpecError(
             error_line("--load-epoch", expected="--model-prefix, the location of the checkpoint")
         )
-    if options.load_epoch >= options.num_epochs and not options.benchmark:
+    if options.load_epoch >= options.num_epochs and options.has_epochs:
         raise SpecError(
             error_line(
                 "--num-epochs",

@@ -22,6 +22,7 @@ class Accuracy:
 
     def __init__(self) -> None:
         self._hits: list[Any] = []
+        self._correct, self._images = 0, 0
 
     def count(self, hits: Sequence[Any]) -> None:
         """Count a step: per device, an array with 1 or 0 for each image."""
@@ -32,9 +33,17 @@ class Accuracy:
 
         Waits for the counted steps.
         """
+        self.settle()
+        found = self._correct, self._images
+        self._correct, self._images = 0, 0
+        return found
+
+    def settle(self) -> None:
+        """Wait for the counted steps, and add them up."""
         arrays = [one.asnumpy() for one in self._hits]
         self._hits = []
-        return int(sum(one.sum() for one in arrays)), sum(map(len, arrays))
+        self._correct += int(sum(one.sum() for one in arrays))
+        self._images += sum(map(len, arrays))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +135,14 @@ def score_batches(
     return sum_
 
 
-def score_text(sum_: Score, *, k: int, loss: str) -> str:
-    """Format a score: 'validation accuracy 0.512, top-5 0.913, ce 1.402'."""
+def score_text(sum_: Score, *, k: int, losses: Sequence[str]) -> str:
+    """Format a score: 'validation accuracy 0.512, top-5 0.913, ce 1.402'.
+
+    `losses` are names of the one loss, which upstream prints under two.
+    """
     if not sum_.total:
         return f"validation accuracy {math.nan}"
     parts = [f"validation accuracy {sum_.correct / sum_.total:.3f}"]
     parts += [f"top-{k} {sum_.in_top_k / sum_.total:.3f}"] if k else []
-    parts += [f"{loss} {sum_.loss / sum_.total:.4f}"] if loss else []
+    parts += [f"{loss} {sum_.loss / sum_.total:.4f}" for loss in losses]
     return ", ".join(parts)

@@ -300,8 +300,8 @@ def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[
         made["multi_precision"] = True
     if options.optimizer == "lbsgd":
         made["warmup_strategy"] = options.lr_epochs.strategy
-    if options.benchmark or is_constant(options.lr_epochs):
-        return made  # synthetic data has no epochs
+    if not options.has_epochs or is_constant(options.lr_epochs):
+        return made
     # An asynchronous server applies every worker's push separately.
     pushes = num_workers if is_async(options.kv_store) else 1
     made["lr_scheduler"] = Schedule(
@@ -342,7 +342,7 @@ def update(worker: Worker) -> None:
     # The servers sum the gradients of all workers, so the mean is over the global batch.
     worker.trainer.step(worker.part.whole * loss_scale(worker.options))
     if worker.accuracy and worker.options.costs == "upstream":
-        worker.accuracy.read()  # upstream's metric waits for the scores in each step
+        worker.accuracy.settle()  # upstream's metric waits for the scores in each step
 
 
 def trainable_parameters(worker: Worker) -> list[Any]:

@@ -159,7 +159,7 @@ def test_every_way_to_read_data_refuses_what_is_no_file(
     from bench.training.input_rate import time_input  # noqa: PLC0415
     from bench.training.loop import train  # noqa: PLC0415
 
-    options = parse([*SMALL, "--kv-store=local", "--data-train", unreadable(tmp_path, data), *mode])
+    options = parse([*SMALL, "--data-train", unreadable(tmp_path, data), *mode])
     with pytest.raises(SpecError) as caught:
         (time_input if mode else train)(options)
     assert "\n" not in str(caught.value)

@@ -305,7 +305,7 @@ def test_upstreams_module_loads_our_checkpoints_as_it_does_its_own(
     module.set_params(arguments, auxiliary)
     module.forward(mx.io.DataBatch([images], [mx.nd.zeros(4)]), is_train=False)
     found = module.get_outputs()[0].asnumpy()
-    net = build_worker(parse([*words, "--load-epoch=1", "--num-epochs=2"])).net
+    net = build_worker(parse([*words, "--load-epoch=1"])).net
     np.testing.assert_allclose(found, mx.nd.softmax(net(images)).asnumpy(), rtol=2e-4, atol=1e-6)
 
 
@@ -330,7 +330,7 @@ def test_training_goes_on_from_a_checkpoint_with_upstreams_names(
     theirs = str(tmp_path / "theirs")
     names = upstreams_names(str(tmp_path / "own"), theirs, 1)
     before = Path(f"{theirs}-symbol.json").read_bytes()
-    words = ["--load-epoch=1", "--num-epochs=2"]
+    words = ["--load-epoch=1"]
     worker = build_worker(parse(synthetic(network, tmp_path / "theirs", *words)))
     saved = mx.nd.load(str(tmp_path / "own-0001.params"))
     for name, parameter in worker.net.collect_params().items():
@@ -349,7 +349,7 @@ def test_training_goes_on_from_a_checkpoint_with_upstreams_names(
 def test_arrays_of_other_shapes_are_another_network_whatever_their_names(tmp_path: Path) -> None:
     train(parse(synthetic("--network=tiny", tmp_path / "own")))
     upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
-    words = synthetic("--network=alexnet", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
+    words = synthetic("--network=alexnet", tmp_path / "theirs", "--load-epoch=1")
     words[words.index("--image-shape=3,64,64")] = "--image-shape=3,72,72"
     with pytest.raises(
         SpecError, match=r"theirs-0001\.params: belongs to a different network"
@@ -361,7 +361,7 @@ def test_arrays_of_other_shapes_are_another_network_whatever_their_names(tmp_pat
 def test_another_number_of_classes_is_named_also_under_upstreams_names(tmp_path: Path) -> None:
     train(parse(synthetic("--network=tiny", tmp_path / "own")))
     upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
-    words = synthetic("--network=tiny", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
+    words = synthetic("--network=tiny", tmp_path / "theirs", "--load-epoch=1")
     words = [word for word in words if not word.startswith("--num-classes")]
     with pytest.raises(SpecError, match="Give its --network, --num-classes and --image-shape"):
         build_worker(parse([*words, "--num-classes=12"]))

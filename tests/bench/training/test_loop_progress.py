@@ -59,6 +59,36 @@ def test_batches_are_counted_from_the_beginning_of_each_epoch(
     assert first == pytest.approx(4 * size / last, abs=0.01)
 
 
+@pytest.mark.parametrize("costs", ["none", "upstream"])
+def test_synthetic_images_without_windows_are_trained_by_epochs(
+    costs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--num-examples=30", "--num-epochs=2", "--disp-batches=4", f"--costs={costs}"]
+    summary = trained(*SYNTHETIC, *words, "--lr-step-epochs=1", "--lr=0.1")
+    text = capsys.readouterr().err
+    assert len(summary.windows) == 2 * 8
+    assert [found[:2] for found in re.findall(LINE, text)] == [
+        ("0", "4"),
+        ("0", "8"),
+        ("1", "4"),
+        ("1", "8"),
+    ]
+    assert re.findall(r"epoch (\d): 8 batches in .* rate (\S+),", text) == [
+        ("0", "0.1"),
+        ("1", "0.01"),
+    ]
+    assert len(re.findall(r"Epoch\[\d\] Train-accuracy", text)) == 2 * (costs == "upstream")
+
+
+def test_both_names_of_the_loss_are_printed(
+    photographs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(*photos(photographs), "--num-epochs=1", "--loss=ce,nll", "--lr=0.01")
+    (ce, nll), *others = re.findall(r", ce ([\d.]+), nll ([\d.]+)\n", capsys.readouterr().err)
+    assert ce == nll
+    assert not others
+
+
 def test_each_epoch_prints_upstreams_line_of_its_training_accuracy(
     photographs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

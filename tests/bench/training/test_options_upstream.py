@@ -13,6 +13,14 @@ from tests.support.training.upstream import UPSTREAM
 pytestmark = pytest.mark.pythons
 
 BASE = ["--data-train", "t.rec"]
+NEEDS = {
+    "gc-threshold": ["--kv-store=dist_sync", "--gc-type=2bit"],
+    "top-k": ["--data-val=v.rec"],
+    "loss": ["--data-val=v.rec"],
+    "save-period": ["--model-prefix=m"],
+    "warmup-strategy": ["--warmup-epochs=2"],
+    "gc-type": ["--kv-store=dist_sync"],
+}
 
 
 @pytest.mark.parametrize("name", UPSTREAM)
@@ -22,8 +30,8 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
     if default is not None and name not in {"data-train"}:
         assert parse([*BASE, f"--{name}={default}"]) == nothing
     if other is not None and name not in {"macrobatch-size", "data-train-idx"}:
-        store = ["--kv-store=dist_sync"] if name == "gc-type" else []
-        assert parse([*BASE, *store, f"--{name}={other}"]) != parse([*BASE, *store])
+        needs = [*BASE, *NEEDS.get(name, [])]
+        assert parse([*needs, f"--{name}={other}"]) != parse(needs)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
         ("--lr-factor 0", "--lr-factor: expected above 0"),
         ("--lr nan", "--lr: expected 0 or more, got nan"),
         ("--warmup-strategy lars", "expected --optimizer lbsgd"),
-        ("--loss mse", "--loss: expected ce or nll"),
+        ("--loss mse", "--loss: expected ce, nll or ce,nll"),
         ("--gc-type 1bit", "invalid choice: '1bit'"),
         ("--top-k 2000", "--top-k: expected at most --num-classes"),
         ("--profile-server-suffix p.json", "expected a kvstore with servers"),
@@ -89,7 +97,7 @@ def point(*options: str, **fields: object) -> Trial:
 
 
 def test_a_trial_hands_further_options_to_its_workers() -> None:
-    trial = point("--optimizer=nag", "--lr-step-epochs=2")
+    trial = point("--optimizer=nag", "--initializer=xavier")
     assert parse(ENGINES["mxnet"](trial, "worker", 0)[2:]).optimizer == "nag"
     assert trial.key != point().key
 

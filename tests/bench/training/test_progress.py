@@ -62,7 +62,10 @@ def test_epochs_are_counted_if_training_ends_with_them() -> None:
         (["--benchmark=1", "--windows=10"], "5 of 11 windows, about"),
         (["--benchmark=1", "--windows=10", "--precision=0.1"], "5 of 11 windows, up to"),
         (["--data-train=x.rec", "--num-epochs=3"], "1 of 3 epochs, about"),
-        (["--data-train=x.rec", "--num-epochs=3", "--stop-accuracy=0.5"], "1 of 3 epochs, up to"),
+        (
+            ["--data-train=x.rec", "--data-val=v", "--num-epochs=3", "--stop-accuracy=0.5"],
+            "1 of 3 epochs, up to",
+        ),
         (["--data-train=x.rec", "--num-epochs=3", "--windows=90"], "5 of 12 windows, about"),
     ],
 )

@@ -73,18 +73,15 @@ def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in
     monkeypatch.setattr(
         type(found.kvstore), "pushpull", lambda *given, **_: pushes.append(given[1])
     )
-    reads: list[tuple[int, int]] = []
-    read = validation.Accuracy.read
-
-    def noted(self: validation.Accuracy) -> tuple[int, int]:
-        reads.append(read(self))
-        return reads[-1]
-
-    monkeypatch.setattr(validation.Accuracy, "read", noted)
+    found.accuracy.read()
+    waits: list[None] = []
+    settle = validation.Accuracy.settle
+    monkeypatch.setattr(validation.Accuracy, "settle", lambda self: waits.append(settle(self)))
     for _ in range(3):
         worker.step(found, batch)
     assert pushes == list(range(len(found.trainer._params))) * 3
-    assert [images for _, images in reads] == [4, 4, 4]
+    assert len(waits) == 3
+    assert found.accuracy.read()[1] == 12
     assert worker.build_worker(parse(WORDS)).kvstore is None
 
 

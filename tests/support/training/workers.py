@@ -7,16 +7,8 @@ from bench.training.loop import TrainingSummary, train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 
-SMALL = [
-    "--network",
-    "tiny",
-    "--image-shape",
-    "3,32,32",
-    "--num-classes",
-    "10",
-    "--kv-store",
-    "local",
-]
+INPUT = ["--network", "tiny", "--image-shape", "3,32,32", "--num-classes", "10"]
+SMALL = [*INPUT, "--kv-store", "local"]
 SYNTHETIC = [*SMALL, "--benchmark", "1", "--batch-size", "4"]
 
 
@@ -33,5 +25,9 @@ def weights(prefix: Path, epoch: int = 1) -> dict[str, Any]:
 
 def photos(folder: Path) -> list[str]:
     """Return options to train on the sample photographs."""
-    data = [f"--data-train={folder / 'train'}", f"--data-val={folder / 'val'}"]
-    return [*data, "--batch-size=24", "--lr-step-epochs=", "--rgb-std=58,57,57"]
+    return [*train_photos(folder), f"--data-val={folder / 'val'}", "--lr-step-epochs="]
+
+
+def train_photos(folder: Path) -> list[str]:
+    """Return options to read the sample photographs."""
+    return [f"--data-train={folder / 'train'}", "--batch-size=24", "--rgb-std=58,57,57"]

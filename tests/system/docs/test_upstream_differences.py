@@ -14,11 +14,12 @@ from bench.data.augmentation import augment
 from bench.data.augmentation_options import NONE
 from bench.data.partition import whole_data
 from bench.errors import SpecError
+from bench.training.input_rate import time_input
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import Schedule
 from bench.training.options import Options, parse
-from bench.training.worker import build_worker, loss_scale
+from bench.training.worker import build_worker, epoch_steps, loss_scale
 from launch.hosts import ROOT
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained
 
@@ -136,6 +137,25 @@ def validation(photographs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "validation accuracy" in said[0]
 
 
+def epoch_of_benchmark(_: Path) -> None:
+    options = parse(["--benchmark=1", "--num-examples=650", "--batch-size=32"])
+    assert epoch_steps(options, 32, 1) == 21  # upstream's SyntheticDataIter: 20
+
+
+def reading(photographs: Path) -> None:
+    words = ["--network=tiny", "--test-io=1", f"--data-train={photographs / 'train'}"]
+    with pytest.raises(SpecError, match="--test-io 1: has no use for --num-epochs, --lr"):
+        parse([*words, "--num-epochs=3", "--lr=0.1"])
+    words += ["--image-shape=3,32,32", "--batch-size=100", "--windows=2"]
+    summary = time_input(parse(words))
+    assert sum(one["images"] for one in summary.windows) > 240
+
+
+def without_effect(_: Path) -> None:
+    with pytest.raises(SpecError, match="has no use for --data-val"):
+        parse(["--benchmark=1", "--data-val=v.rec"])
+
+
 def seed(_: Path) -> None:
     first, again, other = (
         trained(*SYNTHETIC, ONE, *words).weight_hash for words in ([], [], ["--seed=1"])
@@ -157,7 +177,7 @@ def grey(_: Path) -> None:
 
 
 def last_batch(photographs: Path) -> None:
-    options = parse([*SMALL, *photos(photographs), "--test-io=1"])
+    options = parse([*SMALL, *photos(photographs)])
     whole = whole_data(options.data_val)
     assert whole.images % 16
     kept = [count for *_, count in loader.validation_batches(options, whole, 16)]
@@ -199,6 +219,9 @@ CHECKS: dict[str, Callable[..., None]] = {
     "`--warmup-epochs`": warmup,
     "`--gc-type 2bit`": compression,
     "`--top-k`, `--loss`": validation,
+    "`--benchmark 1`, steps per epoch": epoch_of_benchmark,
+    "`--test-io 1`": reading,
+    "options without effect in a mode": without_effect,
     "`--seed`": seed,
     "`--use-imagenet-data-augmentation`": imagenet,
     "`--contrast`, `--saturation`": grey,

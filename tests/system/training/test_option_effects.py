@@ -19,7 +19,7 @@ from bench.training.options import parse
 from bench.training.worker import Worker, build_worker, device_contexts, gradients, step
 from tests.support.paths import TESTS
 from tests.support.training.upstream import UPSTREAM
-from tests.support.training.workers import SMALL, SYNTHETIC, photos
+from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, train_photos
 
 pytestmark = [
     pytest.mark.mxnet,
@@ -181,7 +181,7 @@ def scores(photographs: Path, printed: Printed) -> None:
 
 
 def only_reading(photographs: Path, _: Printed) -> None:
-    words = [*SMALL, *photos(photographs), "--test-io=1", "--windows=1", "--data-nthreads=1"]
+    words = [*INPUT, *train_photos(photographs), "--test-io=1", "--windows=1", "--data-nthreads=1"]
     summary = time_input(parse(words))
     assert "loss" not in summary.windows[0]
     assert summary.windows[0]["images"] > 0

@@ -17,7 +17,7 @@ from bench.training.worker import trainable_parameters as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from tests.support.data.shards import write
 from tests.support.data.trees import jpeg
-from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained
+from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
 
@@ -85,7 +85,7 @@ def test_a_record_without_an_image_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "junk.rec", [junk] * 8)
     said = r"junk\.rec: the record at byte 0: expected an image that can be decoded"
     with pytest.raises(SpecError, match=said):
-        time_input(parse([*SMALL, f"--data-train={path}", "--batch-size=8", "--test-io=1"]))
+        time_input(parse([*INPUT, f"--data-train={path}", "--batch-size=8", "--test-io=1"]))
 
 
 def test_training_that_diverges_fails() -> None:
