@@ -12,6 +12,8 @@ NAMES = {
     "shard": "shards",
     "to-tfrecord": "tfrecord",
     "from-tfrecord": "tfrecord",
+    "to-webdataset": "webdataset",
+    "from-webdataset": "webdataset",
     "sample": "sample",
     "prepare": "prepare",
     "info": "shards",

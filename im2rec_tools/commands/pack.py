@@ -16,6 +16,7 @@ from im2rec_tools.commands.arguments import (
 )
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import format_size, lock, tsv_line, write_text
+from im2rec_tools.formats.compression import with_plain_tar
 from im2rec_tools.formats.lists import Images, Parts, check, find_lists, gather, write_lists
 from im2rec_tools.formats.recipe import Recipe, describe
 from im2rec_tools.formats.tars import TarImages
@@ -149,13 +150,16 @@ def _plan(
             )
         )
 
-    def work() -> Iterator[Update]:
-        tar = TarImages(root) if from_tar else None
-        yield from _ensure_lists(prefix, root, tar, parts)
-        found = replace(known, lists=find_lists(prefix))
+    def packing(source: Path) -> Iterator[Update]:
+        tar = TarImages(source) if from_tar else None
+        yield from _ensure_lists(prefix, source, tar, parts)
+        found = replace(known, lists=find_lists(prefix), source=source)
         if tar:
             found = replace(found, place=tar.place, refused=tar.refused)
         yield from pack_lists(found, max_bad)
+
+    def work() -> Iterator[Update]:
+        yield from with_plain_tar(root, known.folder, packing) if from_tar else packing(root)
 
     return Plan(says=_plan_lines(known, parts), work=work)
 

@@ -19,6 +19,7 @@ from im2rec_tools.files import (
     tsv_line,
     write_text,
 )
+from im2rec_tools.formats.compression import is_gzip, with_plain_tar
 from im2rec_tools.formats.tars import (
     DUPLICATE,
     Member,
@@ -65,8 +66,19 @@ def untar(
     also_in  folders where a class may exist already
 
     Existing classes are skipped. Links, devices and names outside the folder are rejected and
-    listed. Raises DataError for a damaged tar or too little disk space.
+    listed. A gzip-compressed tar is decompressed to scratch first. Raises DataError for a damaged
+    tar or too little disk space.
     """
+    if is_gzip(tar):
+
+        def unpack(copy: Path) -> Iterator[Update]:
+            plan = untar(copy, root, scratch=scratch, max_bad=max_bad, also_in=also_in)
+            yield from plan.work()
+
+        return Plan(
+            says=[f"would decompress {tar} in {scratch}, and unpack it to {root}"],
+            work=lambda: with_plain_tar(tar, scratch, unpack),
+        )
     outer = list(members(tar))
     found, twice = distinct([one for one in outer if isinstance(one, Member)])
     places = (root, *also_in)

@@ -68,6 +68,7 @@ SAME = {
     ("bench", "catalog"): "what there is, by name",
     ("bench", "options"): "what an engine can be asked for: in a trial, on a worker's command line",
     ("im2rec_tools", "tfrecord"): "the file format, and the commands that convert to and from it",
+    ("im2rec_tools", "webdataset"): "the file format, and the commands that convert to and from it",
     ("launch", "stop"): "ending what runs on hosts: the controller's part and the host's",
     ("plots", "panels"): "the panels of the scaling figure: drawn, and as data of the page",
     ("plots", "scaling"): "the scaling of a run: figure and table",

@@ -42,3 +42,14 @@ def test_boxes_reach_shards_and_tfrecords_by_the_pages_commands(tmp_path: Path) 
     for rec in ("detection/boxes.rec", "from_tfrecords/train.rec"):
         found = [boxes_of(record.labels) for record, _ in headers(tmp_path / rec)]
         assert sorted(box.label for (box,) in found) == [0, 1, 1]
+
+
+def test_shards_become_tars_and_shards_again_by_the_pages_commands(tmp_path: Path) -> None:
+    tree(tmp_path / "photos", {"cat": 3, "dog": 2})
+    run(tmp_path, "WebDataset")
+    pairs = [
+        [[record.labels for record, _ in headers(rec)] for rec in sorted(found.glob("*.rec"))]
+        for found in (tmp_path / "shards", tmp_path / "from_tars")
+    ]
+    assert pairs[0] == pairs[1]
+    assert len(pairs[0]) == 2
