@@ -20,7 +20,7 @@ from bench.engines import event_decoder
 from bench.errors import SpecError
 from im2rec_tools.commands.shards import info
 from im2rec_tools.errors import DamagedTarError, DataError
-from im2rec_tools.formats import annotations, recordio, tfrecord
+from im2rec_tools.formats import annotations, recordio, tfrecord, webdataset
 from im2rec_tools.formats import images as codec
 from im2rec_tools.formats import lists as listing
 from im2rec_tools.formats.tars import Member, members
@@ -145,6 +145,15 @@ def _example() -> bytes:
     return tfrecord.frame(tfrecord.emit(example)) * 2
 
 
+def _sample() -> bytes:
+    found = (recordio.ImageRecord(index=n, labels=(1.0,) * n, image=jpeg(8, 8)) for n in (1, 7))
+    return b"".join(webdataset.emit(one, "here") for one in found) + webdataset.END
+
+
+def _read_samples(path: Path) -> None:
+    list(webdataset.images(path, 0))
+
+
 def _read_tfrecord(path: Path) -> None:
     for data in tfrecord.records(path):
         tfrecord.parse(data, "here")
@@ -187,6 +196,7 @@ def _data() -> list[Parser]:
             samples=(_ANNOTATION,),
             read=lambda data, _: annotations.parse(data),
         ),
+        Parser(name="webdataset", samples=(_sample(),), read=_in_file("x.tar", _read_samples)),
         Parser(name="tar", samples=(_tar(), _tar(_tar())), read=_in_file("x.tar", _read_tar)),
         Parser(name="image", samples=images, read=lambda data, _: codec.check(data)),
         Parser(
