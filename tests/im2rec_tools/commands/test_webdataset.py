@@ -1,4 +1,4 @@
-"""WebDataset's tar shards: read by webdataset itself, and converted in both directions."""
+"""WebDataset's tars: read by webdataset itself, and converted both ways."""
 
 import gc
 import io
