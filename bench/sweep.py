@@ -191,7 +191,8 @@ def path_of(name: str) -> Path:
             if path.is_file():
                 return path
     shipped = sorted(file.stem for file in SHIPPED.glob("*.toml"))
-    raise unknown("sweep", name, [*shipped, "or the path of a sweep file"])
+    own = sorted(file.stem for file in Path().glob("*.toml") if file.stem != "pyproject")
+    raise unknown("sweep", name, [*shipped, *own, "or the path of a sweep file"])
 
 
 def unused_file(name: str) -> Path | None:

@@ -17,8 +17,8 @@ from results.run_folder import RECORDS, saved_runs
 from results.store import UnreadableLine, parsed_lines
 
 # Assumed without an earlier record: the start of a job, and at most this long for its windows.
-_START_SECONDS, _WINDOWS_SECONDS = 20.0, 40.0
-_SIMULATED_SECONDS = 5.0
+_START_SECONDS, _CPU_START_SECONDS, _WINDOWS_SECONDS = 20.0, 5.0, 40.0
+_SIMULATED_SECONDS = 1.0
 # Older runs take time to read, and the machine may have changed since.
 _NEWEST_RUNS, _MOST_BYTES = 12, 4 << 20
 
@@ -113,7 +113,8 @@ def assumed_seconds(trial: Trial) -> float:
     """Return the assumed seconds of a run for which there is no record."""
     if trial.engine == "fake":
         return _SIMULATED_SECONDS
-    return _START_SECONDS + min(trial.measuring.budget_seconds or math.inf, _WINDOWS_SECONDS)
+    start = _CPU_START_SECONDS if trial.layout.device == "cpu" else _START_SECONDS
+    return start + min(trial.measuring.budget_seconds or math.inf, _WINDOWS_SECONDS)
 
 
 def earlier_runs(folder: Path, hosts: Iterable[str], own: Path | None = None) -> list[EarlierRun]:

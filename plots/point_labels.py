@@ -134,6 +134,8 @@ def _settings_of_most(trials: Sequence[Trial], alike: Sequence[str]) -> dict[str
 
 def _setting(name: str, value: Any) -> str:
     """Return 'precision = 0 (runs every window)': name, value, and what 0 stands for."""
+    if (name, value) == ("engine", "fake"):
+        value = "simulated"  # the stored name is older than the term
     meaning = _ZERO.search(FIELDS[name].setting.help) if value == 0 else None
     return f"{name} = {_value(value)}{f' ({meaning[1]})' if meaning else ''}"
 

@@ -49,7 +49,7 @@ def _grouped(rows: Sequence[ScalingRow]) -> str:
     found = count.most_common()
     texts = [f"{text} ({n} point{'s' if n > 1 else ''})" for text, n in found[:_MOST_REASONS]]
     more = len(found) - len(texts)
-    return ", ".join([*texts, *([f"{more} more"] if more else [])])
+    return ", ".join([*texts, *([f"{more} more reason{'s' if more > 1 else ''}"] if more else [])])
 
 
 def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:

@@ -202,8 +202,10 @@ def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
             and not is_uninformative(base.efficiency)
         ]
         if based:
-            found = [one.scalings[name].efficiency for one in _largest(based)]
-            parts.append(f"vs 1 {name}: {_spread(found)}")
+            largest = _largest(based)
+            found = [one.scalings[name].efficiency for one in largest]
+            which = f" ({largest[0].trial.name})" if len(largest) == 1 else ""
+            parts.append(f"vs 1 {name}{which}: {_spread(found)}")
     if parts:
         yield f"Efficiency {'; '.join(parts)}."
 

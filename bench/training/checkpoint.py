@@ -152,7 +152,11 @@ def symbol_of(prefix: str) -> Any:
         return mx.sym.load_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError(
-            error_line(path, expected=f"a checkpoint's network ({error.strerror})")
+            error_line(
+                path,
+                expected=f"a checkpoint's network ({error.strerror})",
+                fix="Name the --model-prefix of the training",
+            )
         ) from error
     except (mx.base.MXNetError, ValueError) as error:
         raise SpecError(error_line(path, expected="a network that MXNet can read")) from error

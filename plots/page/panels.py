@@ -64,7 +64,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
             for one in shown.inputs
         ],
         "second_host": shown.second_host,
-        "ringed": any(row.has_caveats for line in drawn for row in line.rows),
+        "ringed": any(row.is_ringed for line in drawn for row in line.rows),
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
 
@@ -90,5 +90,5 @@ def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
         "speedup": ends if known else None,
         "windows": [float(f"{one:.5g}") for one in thin_values(row.window_seconds, keep)],
         "of": len(row.window_seconds),
-        "marks": caveat_names(row),
+        "marks": caveat_names(row) or ([f"quality: {row.quality}"] if row.is_ringed else []),
     }

@@ -35,6 +35,8 @@ _COLUMNS = (
 _TEXTS = ("network", "kvstore", "settings", "quality")
 # An interval whose sides differ by less than this is printed with ±.
 _EVEN = 0.9
+# A narrower CI, as of scripted times, is rounding.
+_NONE = 1e-9
 
 
 def latex(run: Run) -> str:
@@ -155,7 +157,7 @@ def with_interval(ratio: Ratio) -> str:
         return f"{significant(ratio.value)} (no CI)"
     below, above = ratio.value - ratio.low, ratio.high - ratio.value
     side = max(below, above)
-    if side <= 0:
+    if side <= _NONE * abs(ratio.value):
         return significant(ratio.value)
     decimals = max(0, 1 - math.floor(math.log10(side)))
     if ratio.is_uninformative:

@@ -446,8 +446,9 @@ def short_table(
         full = dict(zip(HEADER[:3], cells(row, more)[:3], strict=True))
         rate = row.rate if row.trial.mode != "bandwidth" else None
         shown = row.shown_scaling
-        cell_of = {"images/s": format_rate(rate) if rate else "", "quality": row.quality or ""}
-        cell_of |= {"status": row.status, names[4]: _efficiency(shown)}
+        cell_of = {"images/s": format_rate(rate) if rate else "", names[4]: _efficiency(shown)}
+        marked = f" {MARK}" * row.has_caveats
+        cell_of |= {"quality": f"{row.quality or ''}{marked}", "status": row.status}
         cell_of |= dict(zip(money, map(_amount, costs.found(row)), strict=False))
         found.append([str((full | cell_of)[name]) for name in names])
     if len({tuple(one[:3]) for one in found}) < len(found):

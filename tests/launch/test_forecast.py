@@ -63,9 +63,10 @@ def test_the_same_kvstore_is_preferred_and_another_network_says_nothing() -> Non
 
 
 def test_an_assumption_covers_the_start_and_at_most_the_budget() -> None:
-    assert assumed_seconds(point()) == 60.0
-    assert assumed_seconds(point(budget_seconds=5)) == 25.0
-    assert assumed_seconds(point(engine="fake")) < 10
+    assert assumed_seconds(point()) == 45.0
+    assert assumed_seconds(point(device="gpu")) == 60.0
+    assert assumed_seconds(point(budget_seconds=5)) == 10.0
+    assert assumed_seconds(point(engine="fake")) == 1.0
 
 
 def test_the_line_counts_points_and_runs_and_names_an_assumption() -> None:
@@ -73,8 +74,8 @@ def test_the_line_counts_points_and_runs_and_names_an_assumption() -> None:
     here = [this_machine()]
     unknown = forecast(trials, 3, [trials[0].key], [])
     assert plan_line(unknown, here) == (
-        "2 points, 6 runs, 1 measured, about 5 min on this machine, "
-        "assuming 60 s per run: no earlier records"
+        "2 points, 6 runs, 1 measured, about 4 min on this machine, "
+        "assuming 45 s per run: no earlier records"
     )
     known = forecast(trials, 3, [], [took(trials[0], 15.0, 5.0)])
     assert plan_line(known, here) == "2 points, 6 runs, 0 measured, about 2 min on this machine"
@@ -118,12 +119,12 @@ def test_a_plan_begins_with_its_line_and_takes_the_options_of_a_sweep(
     file.write_text(SWEEP)
     bench_plan.body(Context(), str(file), run=f"{tmp_path}/run")
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first.startswith("4 points, 12 runs, 0 measured, about 12 min on this machine, assum")
+    assert first.startswith("4 points, 12 runs, 0 measured, about 9 min on this machine, assum")
     (row,) = (line.split() for line in rest if "dist_sync x2" in line)
     assert row[3:7] == ["2", "1", "4/4/8", "0/3"]
     options = {"point": "local", "repeats": "2", "engine": "simulated", "run": f"{tmp_path}/run"}
     bench_plan.body(Context(), str(file), **options)
-    assert capsys.readouterr().out.startswith("2 points, 4 runs, 0 measured, about 20 s on this")
+    assert capsys.readouterr().out.startswith("2 points, 4 runs, 0 measured, about 4 s on this")
     code, text = refusal(bench_plan, str(file), hosts="h:2", scheduler="last")
     assert (code, text.partition(",")[0]) == (2, "error: --scheduler: expected first or controller")
 

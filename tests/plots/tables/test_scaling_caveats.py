@@ -60,9 +60,13 @@ def test_each_kind_with_a_headline_is_in_summary_table_figure_and_page(kind: Not
     first, second = study.rows
     assert cells(first)[-1] == f"{first.status} {MARK}"
     assert cells(second)[-1] == "ok"
+    names, (short, plain) = short_table(study.rows)
+    at = names.index("quality")
+    assert (short[at].endswith(f" {MARK}"), plain[at].endswith(MARK)) == (True, False)
     assert f"- {MARK} the point has caveats" in markdown(study.rows)
     one, other = panel_data(study)["lines"][0]["points"]
-    assert (one["marks"], other["marks"]) == ([kind.headline], [])
+    assert one["marks"] == [kind.headline]
+    assert other["marks"] == ["quality: doubtful"] * second.is_ringed  # by its baseline
     assert "Points ringed in red" in page(study)
 
 
