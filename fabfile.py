@@ -1,5 +1,8 @@
 """The collection of all tasks: `fab --list`."""
 
+if __name__ == "__main__":
+    raise SystemExit("error: fabfile.py: cannot run as a script. Run '.venv/bin/fab --list'")
+
 import os
 import signal
 from dataclasses import replace

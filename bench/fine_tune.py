@@ -27,6 +27,7 @@ from bench.data import input_format
 from bench.errors import SpecError, error_line
 from bench.train_imagenet import main
 from bench.training.options import Options, add_all, empty, given, used
+from im2rec_tools.terminal import echo
 
 # Upstream's defaults for a network with trained features.
 _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "mom": 0.0}
@@ -68,13 +69,13 @@ def parse(argv: Sequence[str]) -> Options:
             )
         )
     prefix = typed["pretrained_model"]
-    input_format.fill_from_checkpoint(typed, argv, prefix)
-    # The checkpoint decides the image shape.
-    known = ["--image-shape"] if input_format.path_of(prefix).is_file() else []
-    input_format.fill_from_shards(typed, [*argv, *known], (3, 224, 224))
+    settled = input_format.fill_from_checkpoint(typed, argv, prefix)
+    input_format.fill_from_shards(typed, [*argv, *settled], (3, 224, 224))
     epoch, typed["load_epoch"] = typed["load_epoch"], 0
     if "--load-epoch" not in input_format.given_options(argv):
         epoch = input_format.newest_epoch(prefix)
+    if not typed["model_prefix"]:
+        echo("note: the weights are not saved; --model-prefix PREFIX saves them", err=True)
     return dataclasses.replace(
         used(made, argv, typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch
     )

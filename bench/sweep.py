@@ -322,7 +322,7 @@ def _unknown_field(name: str) -> str:
     flags = {field.setting.flag.strip("-").replace("-", "_"): one for one, field in FIELDS.items()}
     first = name.partition("_")[0]
     near = [
-        *difflib.get_close_matches(name, FIELDS, n=1),
+        *difflib.get_close_matches(name, [*FIELDS, *_NOT_A_FIELD], n=1),
         *([flags[name]] if flags.get(name) else []),
         *(one for one in FIELDS if first and one.startswith(f"{first}_")),
     ]

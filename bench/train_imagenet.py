@@ -172,7 +172,10 @@ def parse(argv: Sequence[str]) -> Options:
     made = parser()
     typed = given(made, argv)
     network, _ = named(typed["network"])
-    input_format.fill_from_shards(typed, argv, NETWORKS[network].image_shape)
+    settled = []
+    if typed["load_epoch"] and (prefix := typed["model_prefix"]):
+        settled = input_format.fill_from_checkpoint(typed, argv, prefix)
+    input_format.fill_from_shards(typed, [*argv, *settled], NETWORKS[network].image_shape)
     options = used(made, argv, typed)
     input_format.check_image_shape(options)
     return options

@@ -116,7 +116,7 @@ def _gib(network: str, found: Hardware) -> float:
 def _drafts(choices: Sequence[tuple[str, ...]], found: Hardware) -> Iterator[Draft]:
     """Yield drafts, largest first.
 
-    Networks go first, then device counts, repeats and kvstores.
+    Networks go first, then device counts, kvstores and repeats.
     """
     stores, every = _STORES[found.device], tuple(within(found.devices))
     ends = tuple(dict.fromkeys((1, found.devices)))
@@ -124,8 +124,8 @@ def _drafts(choices: Sequence[tuple[str, ...]], found: Hardware) -> Iterator[Dra
     for some_networks in (more, [last]):
         for counts, networks in product((every, ends), some_networks):
             yield Draft(networks=networks, stores=stores, counts=counts, repeats=_REPEATS)
-    for some in (stores, stores[:1]):
-        for repeats in range(_REPEATS - 1, 0, -1):
+    for repeats in range(_REPEATS, 0, -1):
+        for some in (stores, stores[:1]):
             yield Draft(networks=last, stores=some, counts=ends, repeats=repeats)
 
 

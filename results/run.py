@@ -183,13 +183,16 @@ class Again(StrEnum):
 
 
 def to_measure_again(run: Run, which: Again) -> list[Identity]:
-    """Return the repeats of a class; of a `doubtful` point all.
+    """Return the repeats of a class; of a `doubtful` point those with a doubt, else all.
 
     A point that has its quality from its baseline only does not count: the baseline does.
     """
     if which is Again.DOUBTFUL:
+        doubtful = [row for row in run.rows if own_doubts(row.quality_notes)]
         return [
-            one.identity for row in run.rows if own_doubts(row.quality_notes) for one in row.repeats
+            one.identity
+            for row in doubtful
+            for one in [one for one in row.repeats if own_doubts(one.notes)] or row.repeats
         ]
     repeats = [one for row in run.rows for one in row.repeats]
     if which is Again.FAILED:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -299,6 +300,17 @@ def check_name(folder: Path) -> None:
         )
 
 
+def _no_run(folder: Path) -> StoreError:
+    """Return the error for a missing run, with the run of a similar name beside it."""
+    with suppress(OSError):
+        names = [one.name for one in folder.parent.iterdir()]
+        for name in get_close_matches(folder.name, names, n=1):
+            fix = f"Did you mean {name!r}? 'fab results.list' lists the runs"
+            return StoreError(error_line(folder, problem="no such run folder", fix=fix))
+    fix = "List the runs with 'fab results.list'"
+    return StoreError(error_line(folder, problem="no such run folder", fix=fix))
+
+
 def record_log(folder: Path) -> Path:
     """Return the path of a run folder's records; StoreError if it is missing."""
     check_name(folder)
@@ -310,8 +322,7 @@ def record_log(folder: Path) -> Path:
             error_line(folder, problem=problem, fix="List the runs with 'fab results.list'")
         ) from error
     if not there:
-        fix = "List the runs with 'fab results.list'"
-        raise StoreError(error_line(folder, problem="no such run folder", fix=fix))
+        raise _no_run(folder)
     return folder / RECORDS
 
 
@@ -392,8 +403,7 @@ def check_removable(folder: Path) -> None:
         problem = f"is a link to {folder.resolve()}"
         raise StoreError(error_line(folder, problem=problem, fix="Name the run itself"))
     if not folder.is_dir():
-        fix = "List the runs with 'fab results.list'"
-        raise StoreError(error_line(folder, problem="no such run", fix=fix))
+        raise _no_run(folder)
     check_name(folder)
     # An interrupted removal can leave only the lock.
     gone = all(path.name == LOCK for path in folder.iterdir())

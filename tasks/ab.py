@@ -59,7 +59,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
     95 % CI, and the smallest difference that 9 of 10 such tests would find. Exits with 3 if a host
     fails its checks, 5 if a job has no result.
     """
-    from launch.job.plan import thread_warnings
+    from launch.job.plan import resource_warnings
     from launch.setup import job_setup, listed_hosts
     from results.comparison.ab import MOST_BLOCKS, run_name
 
@@ -82,7 +82,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
     what = replace(what, trials=both, description=f"A: {first}; B: {second}")
     count = parse_int("--blocks", blocks, least=2, most=MOST_BLOCKS)
     with job_setup(hosts, host_options, what) as where:
-        echo(*thread_warnings(both, where.hosts), err=True)
+        echo(*resource_warnings(both, where.hosts), err=True)
         report_load(what, where, wait_seconds=0)
         compare(what, run or run_name(*both, f"{datetime.now(UTC):%Y%m%d}"), where, count)
 
@@ -115,7 +115,7 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     """Run the remaining jobs of a sweep of two points, A and B, and report the effect."""
     from launch.sweep import identified, sweep
     from plots.screen import show_sweep
-    from plots.tables.ab import remarks, write
+    from plots.tables.ab import doubtful_lines, remarks, write
     from results.comparison import ab
     from results.rates import rate_of
     from results.store import Store
@@ -146,8 +146,8 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
             if ab.is_too_noisy(effect.noise, effect.blocks)
             else [ab.power_sentence(records, effect.blocks)]
         )
-        lines = [ab.effect_sentence(effect), *power, *ran]
-        for line in [*remarks(records), *ran, lines[0]]:
-            echo(line)
+        doubts = doubtful_lines(records)
+        lines = [ab.effect_sentence(effect), *doubts, *power, *ran]
+        echo(*remarks(records), *ran, lines[0], *doubts)
         for path in write(store.folder, [what.description, *lines], records):
             echo(path)

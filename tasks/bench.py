@@ -282,7 +282,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     steady state.
     """
     from launch.auto_batch import check_fitting, fitting
-    from launch.job.plan import thread_warnings
+    from launch.job.plan import resource_warnings
     from launch.setup import job_setup, listed_hosts
 
     baseline = checked_baseline(speedup_baseline)
@@ -302,7 +302,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     deadlines = _deadlines(rendezvous, first_window, progress)
     listening = parse_int("--port", port, most=65535) if port else None
     with job_setup(hosts, host_options, what, scheduler) as where:
-        echo(*thread_warnings(what.trials, where.hosts), err=True)
+        echo(*resource_warnings(what.trials, where.hosts), err=True)
         kept = parse_int("--log-budget", log_budget) << 20
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
         patient = replace(patient, retries=tries)

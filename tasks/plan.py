@@ -136,7 +136,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     the host, role, environment and command of each process, for every point.
     """
     from launch.auto_batch import check_fitting, known_batches
-    from launch.job.plan import plan, thread_warnings
+    from launch.job.plan import plan, resource_warnings
     from launch.setup import listed_hosts, planned_hosts, planned_scheduler
 
     engine = engine_name(engine)
@@ -162,7 +162,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         _show_commands(plans, hosts)
         return
     _show_points(sweep_forecast(what, measured_there(what, hosts, folder), hosts, folder), hosts)
-    echo(*thread_warnings(what.trials, hosts))
+    echo(*resource_warnings(what.trials, hosts))
     if unknown:
         echo(f"batch not known before the sweep searches it: {', '.join(unknown)}")
     echo("--commands prints the commands of all processes")

@@ -157,14 +157,15 @@ def given_options(argv: Sequence[str]) -> set[str]:
     return {one.partition("=")[0] for one in argv if one.startswith("--")}
 
 
-def fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str], prefix: str) -> None:
+def fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str], prefix: str) -> list[str]:
     """Set shape, mean and std that were not given to those of a checkpoint.
 
-    Raises SpecError if a given one differs.
+    Returns the options that the checkpoint settles. Raises SpecError if a given one differs.
     """
     found, named = read(prefix), given_options(argv)
-    for name in _NORMALIZATION if found else ():
-        flag, value = f"--{name.replace('_', '-')}", getattr(found, name)
+    flags = {f"--{name.replace('_', '-')}": name for name in _NORMALIZATION if found}
+    for flag, name in flags.items():
+        value = getattr(found, name)
         if flag not in named:
             typed[name] = ",".join(map(str, value))
         elif (given := _numbers(typed[name])) is not None and given != tuple(map(float, value)):
@@ -176,6 +177,7 @@ def fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str], prefix: str
                     fix="Leave it out",
                 )
             )
+    return list(flags)
 
 
 def _numbers(text: str) -> tuple[float, ...] | None:

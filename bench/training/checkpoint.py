@@ -1,6 +1,7 @@
 """Checkpoints in upstream's format: PREFIX-symbol.json and PREFIX-NNNN.params."""
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -320,6 +321,7 @@ def predictor(
     symbol, parameters = symbol_of(prefix), parameters_of(prefix, epoch)
     _check(prefix, symbol, parameters)
     auxiliary = set(symbol.list_auxiliary_states())
+    os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # no line about its backend
     try:
         executor = symbol.simple_bind(context, grad_req="null", data=shape)
         executor.copy_params_from(

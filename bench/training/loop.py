@@ -305,7 +305,6 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
             options.image_shape,
             loaded=bool(options.load_epoch),
         )
-        input_format.write(options.model_prefix, input_format.described(options))
     with profile(worker):
         windows, ended, accuracy = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(
@@ -457,6 +456,7 @@ def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], w
 def _save(worker: Worker, epoch: int) -> None:
     options = worker.options
     if options.model_prefix and worker.rank == 0:
+        input_format.write(options.model_prefix, input_format.described(options))
         checkpoint.save(worker.net, options.model_prefix, epoch + 1)
         echo(f"saved {options.model_prefix}-{epoch + 1:04d}.params", err=True)
 

@@ -164,6 +164,31 @@ def oversubscription(trial: Trial, hosts: Sequence[Host]) -> list[str]:
     ]
 
 
+def resource_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[str]:
+    """Return the warnings of a plan on too few devices and on too many threads."""
+    return [*device_warnings(trials, hosts), *thread_warnings(trials, hosts)]
+
+
+def device_warnings(trials: Iterable[Trial], hosts: Sequence[Host]) -> list[str]:
+    """Return a warning per host with too few devices, with the points that need more."""
+    found: dict[str, list[str]] = {}
+    for trial in trials:
+        kind = {"cpu": "core", "gpu": "GPU"}[trial.layout.device]
+        for where, devices, there in _oversubscribed(trial, hosts):
+            if trial.engine == "fake":
+                break
+            text = f"{devices} devices on {there} {kind}{'s' * (there != 1)} {where}"
+            if not there:
+                text = f"no {kind} {where}; --engine simulated needs none"
+            found.setdefault(text, []).append(trial.name)
+            break
+    return [f"warning: {text} ({_first_of(names)})" for text, names in found.items()]
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
+
+
 def thread_warnings(trials: Iterable[Trial], hosts: Sequence[Host]) -> list[str]:
     """Return a warning for each OMP_NUM_THREADS that exceeds the cores of a worker."""
     found: dict[tuple[int, int], list[str]] = {}
@@ -175,7 +200,7 @@ def thread_warnings(trials: Iterable[Trial], hosts: Sequence[Host]) -> list[str]
     return [
         f"warning: OMP_NUM_THREADS={threads} exceeds the {cores} core{'s' * (cores > 1)} that a "
         f"worker is bound to, so its threads share {'them' if cores > 1 else 'it'} "
-        f"({names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''})"
+        f"({_first_of(names)})"
         for (threads, cores), names in found.items()
     ]
 

@@ -9,6 +9,7 @@ from plots.format import REHEARSAL_NOTE, in_line, list_names
 from plots.results_csv import csv_text
 from results.comparison.ab import BLOCK, block_log_ratios, percent
 from results.errors import store_errors
+from results.quality import own_doubts
 from results.rates import rate_of
 from results.record import Record, notes_of
 from results.run_folder import AB_TABLE, AB_TEXT, REPORT
@@ -37,6 +38,17 @@ def remarks(records: Sequence[Record]) -> list[str]:
     return [
         *([REHEARSAL_NOTE] if rehearsal else []),
         *(f"{_runs(note, len(records))}: {whole(note)}" for note in notes),
+    ]
+
+
+def doubtful_lines(records: Sequence[Record]) -> list[str]:
+    """Return a line on runs that were not reliable, if there are any."""
+    count = sum(bool(own_doubts(notes_of(record))) for record in records)
+    if not count:
+        return []
+    return [
+        f"doubtful: {count} of {len(records)} runs were not reliable (see their notes). Measure "
+        "again on an idle machine with a new --run NAME"
     ]
 
 

@@ -40,17 +40,17 @@ def test_with_time_enough_everything_is_in_the_sweep() -> None:
     assert (repeats, limits) == (3, [])
 
 
-def test_networks_go_first_then_counts_then_repeats_then_stores() -> None:
+def test_networks_go_first_then_counts_then_stores_then_repeats() -> None:
     assert made(60)[2] == ["no time for resnet-152"]
     assert made(30)[2] == ["no time for inception-v3, resnet-152"]
     trials, repeats, limits = made(20, "tiny")
     assert (len(trials), repeats) == (4, 3)
     assert limits == ["no time for device counts between 1 and 6"]
     trials, repeats, limits = made(5, "tiny")
-    assert (len(trials), repeats) == (4, 1)
-    assert limits[1].startswith("no time for 3 repeats, only 1: results will not be publish")
+    assert (len(trials), repeats, limits[1]) == (2, 2, "no time for dist_sync")
     trials, repeats, limits = made(3, "tiny")
-    assert (len(trials), repeats, limits[1]) == (2, 1, "no time for dist_sync")
+    assert (len(trials), repeats) == (2, 1)
+    assert limits[2].startswith("no time for 3 repeats, only 1: results will not be publish")
 
 
 def test_networks_that_are_asked_for_all_stay_or_none_fits() -> None:

@@ -168,5 +168,8 @@ def test_a_damaged_list_of_what_was_asked_is_told_and_every_record_counts(
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no such run folder"):
+    with pytest.raises(StoreError, match=r"no such run folder\. List the runs"):
         read_records(tmp_path / "none")
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(StoreError, match=r"no such run folder\. Did you mean 'mine'"):
+        read_records(tmp_path / "mien")

@@ -143,6 +143,19 @@ def test_an_invalid_description_of_a_checkpoint_is_one_line(tmp_path: Path) -> N
             input_format.read(str(tmp_path / "m"))
 
 
+def test_training_continues_with_the_input_of_its_checkpoint(
+    photographs: Path, tmp_path: Path
+) -> None:
+    prefix, data = str(tmp_path / "m"), f"--data-train={photographs / 'train'}"
+    first = train_imagenet.parse([data, "--rgb-mean=1,2,3", "--image-shape=3,32,32"])
+    input_format.write(prefix, input_format.described(first))
+    words = [data, f"--model-prefix={prefix}", "--load-epoch=1", "--num-epochs=2"]
+    found = train_imagenet.parse(words)
+    assert (found.rgb_mean, found.image_shape) == ((1.0, 2.0, 3.0), (3, 32, 32))
+    with pytest.raises(SpecError, match=r"--rgb-mean: expected 1,2,3, as in .*m-mxscale.json"):
+        train_imagenet.parse([*words, "--rgb-mean=0,0,0"])
+
+
 def test_classes_and_shape_are_those_of_the_shards(photographs: Path, tmp_path: Path) -> None:
     data = f"--data-train={photographs / 'train'}"
     found = train_imagenet.parse([data, "--network=tiny"])

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from bench.sweep import load_sweep
 from bench.trial import Trial, make
 from launch.hosts import Host, pretend, rehearse
-from launch.job.plan import describe, emulated, oversubscription, plan, thread_warnings
+from launch.job.plan import (
+    describe,
+    device_warnings,
+    emulated,
+    oversubscription,
+    plan,
+    thread_warnings,
+)
 from launch.remote.errors import LaunchError
 from launch.sweep import ClusterSetup, check_devices
 from tests.support.paths import GOLDEN
@@ -92,6 +99,17 @@ def test_a_printed_plan_names_oversubscribed_points() -> None:
     hosts = [replace(TWO_CORES, name=name, machine="m") for name in ("a", "b")]
     (line,) = oversubscription(distributed(2, 2), hosts)
     assert ": 4 devices on 2 cores of the machine that 2 hosts share; " in line
+
+
+def test_too_few_devices_are_a_warning_before_the_start() -> None:
+    gpu = distributed(1, 2).replace(device="gpu")
+    assert device_warnings([distributed(1, 2)], [TWO_CORES]) == []
+    two = [distributed(1, 4), distributed(1, 4).replace(batch_per_device=1)]
+    (line,) = device_warnings(two, [TWO_CORES])
+    assert line == f"warning: 4 devices on 2 cores of {TWO_CORES.name} ({two[0].name} and 1 more)"
+    (line,) = device_warnings([gpu], [TWO_CORES])
+    assert line.startswith(f"warning: no GPU of {TWO_CORES.name}; --engine simulated")
+    assert device_warnings([gpu.replace(engine="fake")], [TWO_CORES]) == []
 
 
 def test_gpus_belong_to_workers_alone() -> None:
