@@ -557,13 +557,9 @@ def changed(trial: Trial, text: str) -> Trial:
             fields["network"], fields["num_layers"] = named(value)
         elif name in FIELDS and name != "env":
             fields[name] = _value(FIELDS[name].type, value)
-        elif name.isupper():
-            fix = f"Set an environment variable as env.{name}={value}"
-            raise SpecError(error_line("settings", expected="a field", got=quoted(name), fix=fix))
         else:
-            raise unknown(
-                "setting", name, [*(name for name in FIELDS if name != "env"), "env.NAME"]
-            )
+            variable = f"env.{name if name.isupper() else 'NAME'}"
+            raise unknown("setting", name, [*(one for one in FIELDS if one != "env"), variable])
     try:
         return make(fields)
     except SpecError as error:

@@ -183,8 +183,9 @@ class Again(StrEnum):
 
 
 def to_measure_again(run: Run, which: Again) -> list[Identity]:
-    """Return the repeats of a class; of a `doubtful` point those with a doubt, else all.
+    """Return the repeats of a class.
 
+    Of a doubtful point they are the doubtful repeats, or all if no single one is.
     A point that has its quality from its baseline only does not count: the baseline does.
     """
     if which is Again.DOUBTFUL:
