@@ -57,12 +57,14 @@ class SmallShareError(SpecError):
     """A worker has fewer images than a batch; --auto-batch catches this class."""
 
 
-def unknown(what: str, name: object, known: Iterable[str]) -> SpecError:
-    """Return the error for an unknown name: the nearest known name, then all of them."""
+def unknown(
+    what: str, name: object, known: Iterable[str], *, shown: Iterable[str] | None = None
+) -> SpecError:
+    """Return the error for an unknown name: the nearest known name, then all or those `shown`."""
     names = list(known)
     near = difflib.get_close_matches(quoted(name)[1:-1], names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return SpecError(f"unknown {what} {quoted(name)}{hint} Known: {', '.join(names)}")
+    return SpecError(f"unknown {what} {quoted(name)}{hint} Known: {', '.join(shown or names)}")
 
 
 # tomllib's position, and the parts of a file in which a bracket can be text.

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from bench.errors import SpecError, error_line, is_whole, quoted, unknown
+from bench.networks.stages import LARGE, SMALL, SMALL_HEIGHTS, small_units, stages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +48,28 @@ class Network:
         )
 
 
+def _residual(builder: str) -> Network:
+    return Network(builder=builder, layers=(*LARGE, *SMALL), default_layers=50)
+
+
+_INCEPTION, _MNIST = (3, 299, 299), (1, 28, 28)
+
 NETWORKS = {
     "alexnet": Network(builder="bench.networks.alexnet:alexnet", initializer="normal"),
+    "googlenet": Network(builder="bench.networks.inception_bn:googlenet"),
+    "inception-bn": Network(builder="bench.networks.inception_bn:inception_bn"),
     "inception-v3": Network(
-        builder="bench.networks.inception_v3:inception_v3", image_shape=(3, 299, 299)
+        builder="bench.networks.inception_v3:inception_v3", image_shape=_INCEPTION
     ),
-    "resnet": Network(
-        builder="bench.networks.resnet:resnet", layers=(18, 34, 50, 101, 152), default_layers=50
+    "inception-v4": Network(
+        builder="bench.networks.inception_v4:inception_v4", image_shape=_INCEPTION
     ),
+    "inception-resnet-v2": Network(
+        builder="bench.networks.inception_v4:inception_resnet_v2", image_shape=_INCEPTION
+    ),
+    "resnet": _residual("bench.networks.resnet:resnet"),
+    "resnet-v1": _residual("bench.networks.resnet_v1:resnet_v1"),
+    "resnext": _residual("bench.networks.resnet_v1:resnext"),
     "vgg": Network(
         builder="bench.networks.vgg:vgg",
         layers=(11, 13, 16, 19),
@@ -62,6 +77,9 @@ NETWORKS = {
         initializer="xavier",
     ),
     "mobilenet": Network(builder="bench.networks.mobilenet:mobilenet"),
+    "mobilenetv2": Network(builder="bench.networks.mobilenet:mobilenet_v2"),
+    "lenet": Network(builder="bench.networks.mnist:lenet", image_shape=_MNIST),
+    "mlp": Network(builder="bench.networks.mnist:mlp", image_shape=_MNIST),
     "tiny": Network(builder="bench.networks.tiny:tiny", image_shape=(3, 64, 64)),
 }
 
@@ -79,7 +97,12 @@ def named(name: str) -> tuple[str, int | None]:
         return family, checked_layers(family, int(depth))
     known = list(NETWORKS)
     known += [f"{label}-{n}" for label, network in NETWORKS.items() for n in network.layers]
-    raise unknown("network", name, known)
+    raise unknown("network", name, known, shown=map(_with_depths, NETWORKS))
+
+
+def _with_depths(family: str) -> str:
+    layers = NETWORKS[family].layers
+    return f"{family}-{{{','.join(map(str, layers))}}}" if layers else family
 
 
 def checked_layers(family: str, num_layers: int | None, field: str = "num_layers") -> int | None:
@@ -87,11 +110,13 @@ def checked_layers(family: str, num_layers: int | None, field: str = "num_layers
 
     Raises SpecError on `field` for an unknown depth.
     """
-    layers = NETWORKS[family].layers
+    network = NETWORKS[family]
     if num_layers is None:
-        return NETWORKS[family].default_layers
-    if num_layers not in layers:
-        expected = f"one of {', '.join(map(str, layers))}" if layers else "no depth"
+        return network.default_layers
+    small = family in SMALL_HEIGHTS and small_units(num_layers) is not None
+    if num_layers not in network.layers and not small:
+        depths = ", ".join(map(str, network.layers))
+        expected = f"one of {depths}" if depths else "no depth"
         raise SpecError(
             error_line(f"{field} of network {quoted(family)}", expected=expected, got=num_layers)
         )
@@ -100,64 +125,10 @@ def checked_layers(family: str, num_layers: int | None, field: str = "num_layers
 
 def check_images(family: str, num_layers: int | None, image_shape: tuple[int, ...]) -> None:
     """Raise SpecError if the network lacks this depth for this image shape."""
-    if family == "resnet" and num_layers is not None:
-        stages(num_layers, image_shape[1])
+    if family in SMALL_HEIGHTS and num_layers is not None:
+        stages(family, num_layers, image_shape[1])
 
 
 def describe(family: str, num_layers: int | None) -> str:
     """Return the network's name in tables and figures: 'resnet-152', 'alexnet'."""
     return family if num_layers is None else f"{family}-{num_layers}"
-
-
-# The largest image heights, in pixels, of these ResNet variants.
-CIFAR_HEIGHT, THUMBNAIL_HEIGHT = 28, 32
-
-_UNITS = {
-    18: (2, 2, 2, 2),
-    34: (3, 4, 6, 3),
-    50: (3, 4, 6, 3),
-    101: (3, 4, 23, 3),
-    152: (3, 8, 36, 3),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stages:
-    """Stages of a ResNet.
-
-    units       residual units per stage
-    channels    of the first convolution, then of each stage's output
-    bottleneck  three convolutions per unit instead of two
-    """
-
-    units: tuple[int, ...]
-    channels: tuple[int, ...]
-    bottleneck: bool
-
-
-def stages(num_layers: int, height: int) -> Stages:
-    """Return the stages for this image height; SpecError if upstream lacks this depth."""
-    if height <= CIFAR_HEIGHT:
-        return _cifar(num_layers, height)
-    wide = num_layers >= 50
-    return Stages(
-        units=_UNITS[num_layers],
-        channels=(64, 256, 512, 1024, 2048) if wide else (64, 64, 128, 256, 512),
-        bottleneck=wide,
-    )
-
-
-def _cifar(num_layers: int, height: int) -> Stages:
-    """Return the three stages of small images (He et al. 2015, section 4.2)."""
-    units, rest = divmod(num_layers - 2, 6)
-    if rest:
-        fit = [str(depth) for depth in _UNITS if (depth - 2) % 6 == 0]
-        raise SpecError(
-            error_line(
-                f"network 'resnet-{num_layers}'",
-                expected=f"a depth of {' or '.join(fit)} for images of up to {CIFAR_HEIGHT} pixels",
-                got=f"image_shape with a height of {height}",
-                fix="Use another depth or larger images",
-            )
-        )
-    return Stages(units=(units,) * 3, channels=(16, 16, 32, 64), bottleneck=False)

@@ -6,41 +6,10 @@ trained normalization scales.
 
 from typing import Any
 
-from bench.networks.layers import Classifier, convolution
+from bench.networks.layers import Block, Classifier, Fork, chain, convolution
 from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
-
-
-class _Fork(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Several layers applied to one input."""
-
-    def __init__(self, *branches: Any) -> None:
-        super().__init__(prefix="")
-        for branch in branches:
-            self.register_child(branch)
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
-        """Return one output per branch; a fork at the end of a branch adds several."""
-        outputs: list[Any] = []
-        for branch in self._children.values():
-            made = branch(x)
-            outputs += made if isinstance(made, list | tuple) else [made]
-        return outputs
-
-
-class _Block(_Fork):
-    """Branches whose output channels are concatenated once."""
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
-        """(N, C, H, W) to (N, channels of all branches, H', W')."""
-        return F.Concat(*super().hybrid_forward(F, x), dim=1)
-
-
-def _chain(*layers: Any) -> Any:
-    made = nn.HybridSequential(prefix="")
-    made.add(*layers)
-    return made
 
 
 def _square(channels: int) -> Any:
@@ -64,47 +33,47 @@ def _average() -> Any:
 
 
 def _block_35(pooled: int) -> Any:
-    return _Block(
+    return Block(
         convolution(64),
-        _chain(convolution(48), convolution(64, 5, padding=2)),
-        _chain(convolution(64), _square(96), _square(96)),
-        _chain(_average(), convolution(pooled)),
+        chain(convolution(48), convolution(64, 5, padding=2)),
+        chain(convolution(64), _square(96), _square(96)),
+        chain(_average(), convolution(pooled)),
     )
 
 
 def _block_35_to_17() -> Any:
-    return _Block(
+    return Block(
         _halving(384),
-        _chain(convolution(64), _square(96), _halving(96)),
+        chain(convolution(64), _square(96), _halving(96)),
         nn.MaxPool2D(3, 2),
     )
 
 
 def _block_17(inner: int) -> Any:
-    return _Block(
+    return Block(
         convolution(192),
-        _chain(convolution(inner), _row(inner, 7), _column(192, 7)),
-        _chain(
+        chain(convolution(inner), _row(inner, 7), _column(192, 7)),
+        chain(
             convolution(inner), _column(inner, 7), _row(inner, 7), _column(inner, 7), _row(192, 7)
         ),
-        _chain(_average(), convolution(192)),
+        chain(_average(), convolution(192)),
     )
 
 
 def _block_17_to_8() -> Any:
-    return _Block(
-        _chain(convolution(192), _halving(320)),
-        _chain(convolution(192), _row(192, 7), _column(192, 7), _halving(192)),
+    return Block(
+        chain(convolution(192), _halving(320)),
+        chain(convolution(192), _row(192, 7), _column(192, 7), _halving(192)),
         nn.MaxPool2D(3, 2),
     )
 
 
 def _block_8(pooling: Any) -> Any:
-    return _Block(
+    return Block(
         convolution(320),
-        _chain(convolution(384), _Fork(_row(384, 3), _column(384, 3))),
-        _chain(convolution(448), _square(384), _Fork(_row(384, 3), _column(384, 3))),
-        _chain(pooling, convolution(192)),
+        chain(convolution(384), Fork(_row(384, 3), _column(384, 3))),
+        chain(convolution(448), _square(384), Fork(_row(384, 3), _column(384, 3))),
+        chain(pooling, convolution(192)),
     )
 
 

@@ -28,13 +28,43 @@ def convolution(
     groups: int = 1,
 ) -> Any:
     """Convolution without bias, batch normalization with a fixed scale, ReLU."""
-    layers = nn.HybridSequential(prefix="")
-    layers.add(
+    return chain(
         nn.Conv2D(channels, kernel, strides, padding, groups=groups, use_bias=False),
         batch_norm(1e-3, fix_gamma=True),
         nn.Activation("relu"),
     )
-    return layers
+
+
+def chain(*layers: Any) -> Any:
+    """Apply layers one after another."""
+    made = nn.HybridSequential(prefix="")
+    made.add(*layers)
+    return made
+
+
+class Fork(mx.gluon.HybridBlock):  # type: ignore[misc]
+    """Several layers applied to one input."""
+
+    def __init__(self, *branches: Any) -> None:
+        super().__init__(prefix="")
+        for branch in branches:
+            self.register_child(branch)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
+        """Return one output per branch; a fork at the end of a branch adds several."""
+        outputs: list[Any] = []
+        for branch in self._children.values():
+            made = branch(x)
+            outputs += made if isinstance(made, list | tuple) else [made]
+        return outputs
+
+
+class Block(Fork):
+    """Branches whose output channels are concatenated once."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
+        """(N, C, H, W) to (N, channels of all branches, H', W')."""
+        return F.Concat(*super().hybrid_forward(F, x), dim=1)
 
 
 class Classifier(mx.gluon.HybridBlock):  # type: ignore[misc]

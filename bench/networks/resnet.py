@@ -8,8 +8,8 @@ gradient before the first convolution, those of the input would stay at mean 0 a
 
 from typing import Any
 
-from bench.networks.catalog import THUMBNAIL_HEIGHT, Stages, stages
 from bench.networks.layers import Classifier, batch_norm
+from bench.networks.stages import THUMBNAIL_HEIGHT, Stages, stages
 from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
@@ -80,7 +80,7 @@ def resnet(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, in
     Raises SpecError, as `stages` does.
     """
     height = image_shape[1]
-    made = stages(num_layers, height)
+    made = stages("resnet", num_layers, height)
     net = Classifier(num_classes, prefix="resnetv20_")
     with net.name_scope():
         net.features.add(
