@@ -6,21 +6,29 @@ from itertools import product
 from pathlib import Path
 
 from bench.errors import SpecError, error_line
+from bench.networks.stages import SMALL_HEIGHTS
 from bench.sweep import within
 from launch.hosts import this_machine
 
 DEFAULT_NETWORKS = ("alexnet", "inception-v3", "resnet-152")
 _SMALLEST = "tiny"
+_QUICK = (_SMALLEST, "lenet", "mlp")
 # Batches that train at once on any core, and those of the published study.
 _BATCH = {
-    "cpu": {"alexnet": 8, "tiny": 8, "mobilenet": 4, "resnet-18": 4},
-    "gpu": {"alexnet": 512, "tiny": 64},
+    "cpu": {
+        **{"alexnet": 8, "tiny": 8, "lenet": 64, "mlp": 64},
+        **dict.fromkeys(("googlenet", "mobilenet", "mobilenetv2", "resnet-18"), 4),
+    },
+    "gpu": {"alexnet": 512, "tiny": 64, "lenet": 64, "mlp": 64},
 }
 _OTHER_BATCH = {"cpu": 2, "gpu": 32}
-_DEEPEST = ("resnet-101", "resnet-152", "vgg-16", "vgg-19")
+_DEEPEST = (
+    *(f"{family}-{n}" for family in SMALL_HEIGHTS for n in (101, 152, 200, 269)),
+    *("vgg-16", "vgg-19", "inception-v4", "inception-resnet-v2"),
+)
 _STORES = {"cpu": ("local", "dist_sync"), "gpu": ("device", "dist_device_sync")}
 _STEPS = {"cpu": 1, "gpu": 10}
-_TINY_STEPS = 20
+_QUICK_STEPS = 20
 # Memory of a worker and its server, with some to spare.
 _GIB_PER_WORKER, _GIB_OF_TINY = 2.0, 0.5
 _REPEATS = 3
@@ -193,7 +201,7 @@ def batch(network: str, device: str) -> int:
 
 
 def _steps(network: str, device: str) -> int:
-    return _TINY_STEPS if network == _SMALLEST else _STEPS[device]
+    return _QUICK_STEPS if network in _QUICK else _STEPS[device]
 
 
 def _by_network(networks: Sequence[str], value: Callable[[str], int]) -> str:

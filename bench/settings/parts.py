@@ -30,7 +30,7 @@ class Model:
         f"Network: {', '.join(NETWORKS)}", metavar="NAME", flag="--network", typed="resnet"
     )
     num_layers: int | None = setting(
-        "Depth of resnet and vgg",
+        "Depth of resnet, resnet-v1, resnext and vgg",
         metavar="N",
         empty="the network's own",
         flag="--num-layers",

@@ -174,7 +174,7 @@ def _from_checkout(folder: Path) -> Path:
 
 
 def _depth(shape: Shape) -> int:
-    return 50 if shape[1] <= _LARGEST_CIFAR else 18
+    return 20 if shape[1] <= _LARGEST_CIFAR else 18
 
 
 def _batch(made: PreparedFolder) -> int:

@@ -18,7 +18,7 @@ import pytest
 from bench import fine_tune
 from bench.errors import SpecError
 from bench.networks import NETWORKS, named
-from bench.networks.catalog import stages
+from bench.networks.stages import stages
 from bench.training.options import Options, parse
 from bench.trial import make
 from launch.remote.code_hash import code_hash
@@ -101,8 +101,10 @@ TABLES = [
 ]
 
 
-# One network of each family.
+# One network of each family; test_upstream_graphs.py has the graphs of the second line.
 FAMILIES = ("alexnet", "inception-v3", "mobilenet", "resnet-18", "vgg-11")
+OTHERS = ("googlenet", "lenet", "mlp", "mobilenetv2", "resnet-v1-18", "resnext-18")
+LARGE = ("inception-bn", "inception-v4", "inception-resnet-v2")
 NAMED = ("normal", "uniform", "xavier", "he", "msra")
 
 
@@ -282,7 +284,8 @@ def test_alexnets_simple_operators_on_cpu_give_upstreams_loss() -> None:
 
 
 # Weights do not depend on the image, full connections of alexnet and vgg apart.
-_SMALLEST = {"alexnet": 72, "vgg": 32, "inception-v3": 299}
+_SMALLEST = {"alexnet": 72, "vgg": 32, "lenet": 28, "mlp": 28, "inception-bn": 224}
+_SMALLEST |= dict.fromkeys(("inception-v3", "inception-v4", "inception-resnet-v2"), 299)
 
 
 def options(name: str, *words: str) -> Options:
@@ -336,7 +339,8 @@ def check_first_arrays(arrays: dict[str, Any], initializer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tiny", *FAMILIES, *slow(*(one for one in UPSTREAM if one not in FAMILIES))]
+    "name",
+    ["tiny", *FAMILIES, *OTHERS, *slow(*LARGE, *(one for one in UPSTREAM if one not in FAMILIES))],
 )
 def test_the_default_initializer_is_upstreams_for_each_network(name: str) -> None:
     family, _ = named(name)
@@ -427,7 +431,7 @@ def test_a_fixed_scale_does_not_act_and_has_a_gradient_of_zeros() -> None:
 
 def test_a_resnet_that_upstream_has_not_for_small_images_is_refused_in_one_line() -> None:
     for name in ("resnet-18", "resnet-34", "resnet-101"):
-        with pytest.raises(SpecError, match=r"a depth of 50 or 152.*height of 28"):
+        with pytest.raises(SpecError, match=r"a depth of 20, .* or 164.*height of 28"):
             parse(f"--network {name} --image-shape 3,28,28 --benchmark 1 --windows 1".split())
     fields = {
         "network": "resnet",
@@ -449,7 +453,7 @@ def test_reading_alone_builds_no_network_and_takes_any_size() -> None:
 
 @pytest.mark.parametrize("height", [29, 32, 33])
 def test_images_of_29_pixels_and_more_have_four_stages(height: int) -> None:
-    found = stages(18, height)
+    found = stages("resnet", 18, height)
     assert (found.units, found.channels[0]) == ((2, 2, 2, 2), 64)
 
 

@@ -74,6 +74,12 @@ def mobilenet(_: Path) -> None:
     assert build_worker(parse(words.split())).net(mx.nd.zeros((1, 3, 64, 64))).shape == (1, 1000)
 
 
+def mobilenetv2(_: Path) -> None:
+    assert parse([*BASE, "--network=mobilenetv2"]).num_layers is None
+    with pytest.raises(SpecError, match="expected no depth"):
+        parse([*BASE, "--network=mobilenetv2", "--num-layers=50"])
+
+
 def operators(name: str, size: int, *, composed: bool = True) -> list[str]:
     """Return operators of a network on CPU, or only MXNet's own."""
     words = f"--network={name} --image-shape=3,{size},{size} --benchmark=1 --windows=1"
@@ -85,7 +91,7 @@ def operators(name: str, size: int, *, composed: bool = True) -> list[str]:
 
 
 def copies(_: Path) -> None:
-    for name, size in (("inception-v3", 299), ("resnet-18", 64)):
+    for name, size in (("inception-v3", 299), ("resnet-18", 64), ("resnet-v1-18", 64)):
         assert "_copy" not in operators(name, size)
 
 
@@ -211,7 +217,8 @@ CHECKS: dict[str, Callable[..., None]] = {
     "`--initializer he`": he,
     "`--network vgg` without `--num-layers`": vgg,
     "`--network mobilenet`": mobilenet,
-    "`--network inception-v3`, `resnet`": copies,
+    "`--network mobilenetv2`": mobilenetv2,
+    "`--network inception-v3`, `resnet`, `resnet-v1`": copies,
     "`--network alexnet` in float32 on CPU": normalization,
     "abbreviations such as `--batch`": abbreviations,
     "`--lr-step-epochs` out of order": order,
