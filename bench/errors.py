@@ -60,7 +60,10 @@ class SmallShareError(SpecError):
 def unknown(
     what: str, name: object, known: Iterable[str], *, shown: Iterable[str] | None = None
 ) -> SpecError:
-    """Return the error for an unknown name: the nearest known name, then all or those `shown`."""
+    """Return the error for an unknown name.
+
+    It gives the nearest known name, then those `shown`, or all.
+    """
     names = list(known)
     near = difflib.get_close_matches(quoted(name)[1:-1], names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."

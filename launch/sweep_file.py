@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 
 from bench.errors import SpecError, error_line
-from bench.networks.stages import SMALL_HEIGHTS
 from bench.sweep import within
 from launch.hosts import this_machine
 
@@ -23,7 +22,11 @@ _BATCH = {
 }
 _OTHER_BATCH = {"cpu": 2, "gpu": 32}
 _DEEPEST = (
-    *(f"{family}-{n}" for family in SMALL_HEIGHTS for n in (101, 152, 200, 269)),
+    *(
+        f"{family}-{n}"
+        for family in ("resnet", "resnet-v1", "resnext")
+        for n in (101, 152, 200, 269)
+    ),
     *("vgg-16", "vgg-19", "inception-v4", "inception-resnet-v2"),
 )
 _STORES = {"cpu": ("local", "dist_sync"), "gpu": ("device", "dist_device_sync")}

@@ -1,7 +1,7 @@
-"""GoogLeNet (Szegedy et al. 2014) and Inception-BN (Ioffe and Szegedy 2015) as upstream has them.
+"""GoogLeNet and Inception-BN in upstream's variants.
 
-GoogLeNet has neither normalization nor the published auxiliary classifiers. Inception-BN has a
-smaller form for images of up to 28 pixels.
+Sources: Szegedy et al. 2014, Ioffe and Szegedy 2015. GoogLeNet has neither normalization nor the
+published auxiliary classifiers. Inception-BN has a smaller form for images of up to 28 pixels.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def _normalized(channels: int, kernel: int = 1, strides: int = 1) -> Any:
 
 
 def _google_block(one: int, three: tuple[int, int], five: tuple[int, int], pooled: int) -> Any:
-    """Branches of 1 x 1, 3 x 3 and 5 x 5 convolutions (reduced, then output channels)."""
+    """Branches of 1 x 1, 3 x 3 and 5 x 5 convolutions: reduced, then output channels."""
     return Block(
         _plain(one),
         chain(_plain(three[0]), _plain(three[1], 3)),
@@ -69,7 +69,7 @@ def googlenet(*, num_classes: int, **_: Any) -> Any:
 def _block(
     one: int, three: tuple[int, int], double: tuple[int, int], pooled: int, pooling: Any = None
 ) -> Any:
-    """Branches of 1 x 1, 3 x 3 and two 3 x 3 convolutions (reduced, then output channels)."""
+    """Branches of one or two convolutions: reduced, then output channels."""
     return Block(
         _normalized(one),
         chain(_normalized(three[0]), _normalized(three[1], 3)),

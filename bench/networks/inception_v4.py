@@ -1,8 +1,9 @@
-"""Inception-v4 and Inception-ResNet-v2 (Szegedy et al. 2016) in upstream's variants.
+"""Inception-v4 and Inception-ResNet-v2 in upstream's variants.
 
-Upstream's last pooling in Inception-v4 has a border of one pixel, so the classifier reads 3 x 3
-averages per channel. Both networks fix the normalization scales; the second one has convolutions
-with biases, a block of 129 channels, and borders that do not fit the kernels but cancel out.
+Source: Szegedy et al. 2016. Upstream's last pooling in Inception-v4 has a border of one pixel, so
+the classifier reads 3 x 3 averages per channel. Both networks fix the normalization scales; the
+second one has convolutions with biases, a block of 129 channels, and borders that do not fit the
+kernels but cancel out.
 """
 
 from typing import Any
@@ -114,7 +115,7 @@ def inception_v4(*, num_classes: int, **_: Any) -> Any:
 
 
 class _Residual(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Branches, concatenated and projected to `channels`, scaled and added to their input."""
+    """Branches that are projected to `channels`, scaled and added to their input."""
 
     def __init__(self, channels: int, scale: float, *branches: Any, activated: bool = True) -> None:
         super().__init__(prefix="")

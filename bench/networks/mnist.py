@@ -1,4 +1,4 @@
-"""LeNet (LeCun et al. 1998) and a multilayer perceptron, upstream's networks for MNIST."""
+"""Upstream's networks for MNIST: LeNet (LeCun et al. 1998), and a perceptron."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""MobileNet 1.0 (Howard et al. 2017) and 2.0 (Sandler et al. 2018) in upstream's variants.
+"""MobileNet 1.0 and 2.0 in upstream's variants.
 
-MobileNet 1.0 has fixed normalization scales. Upstream's last pooling in it is 7 x 7 at any image
-size, so its images must have 224 pixels. Here it covers the remaining feature map; at 224 pixels
-both are the same.
+Sources: Howard et al. 2017, Sandler et al. 2018. MobileNet 1.0 has fixed normalization scales.
+Upstream's last pooling in it is 7 x 7 at any image size, so its images must have 224 pixels. Here
+it covers the remaining feature map; at 224 pixels both are the same.
 """
 
 from typing import Any

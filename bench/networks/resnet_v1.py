@@ -1,4 +1,4 @@
-"""Residual networks with post-activation in upstream's variants: ResNet v1 and ResNeXt.
+"""ResNet v1 and ResNeXt in upstream's variants: residual, with post-activation.
 
 Sources: He et al. 2015 and Xie et al. 2016. Both normalize the projection of a stage's first unit.
 Upstream normalizes the images in ResNeXt only, and the first convolution of small images in ResNet
@@ -43,7 +43,7 @@ def _normalized(channels: int, kernel: int, strides: int = 1, groups: int = 1) -
 
 
 class _Unit(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """A residual unit: normalized convolutions, added to their input and then activated.
+    """A residual unit: convolutions, added to their input and then activated.
 
     `projects`: a 1 x 1 convolution adapts the input's channels or size first.
     """

@@ -48,7 +48,10 @@ def small_units(num_layers: int) -> int | None:
 
 
 def stages(family: str, num_layers: int, height: int) -> Stages:
-    """Return the stages of images `height` pixels high; SpecError if upstream lacks this depth."""
+    """Return the stages of images `height` pixels high.
+
+    Raises SpecError if upstream lacks this depth.
+    """
     small = height <= SMALL_HEIGHTS[family]
     units = small_units(num_layers) if small else None
     if units is not None:

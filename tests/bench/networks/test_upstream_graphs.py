@@ -1,4 +1,4 @@
-"""Every network of upstream: parameters, arrays, running averages, graph, and a step of training.
+"""Every network of upstream: its counts, its graph, and steps of training.
 
 Figures and digests are those of upstream's own symbols (MXNet 1.9.1,
 example/image-classification/symbols) without its copy of the images and its SoftmaxOutput. A digest

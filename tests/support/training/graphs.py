@@ -1,4 +1,4 @@
-"""Digests of symbols' graphs: operators, their parameters and inputs, but no names.
+"""Digests of graphs: operators, their parameters and inputs, but no names.
 
 Two definitions of one network have the same digest: parameters at their default, and those that do
 not change a result on any device, are left out or filled in.
