@@ -5,6 +5,7 @@ name as a local one. A typing error would then look like perfect scaling.
 """
 
 import math
+from collections.abc import Iterable
 
 from bench.errors import SpecError, error_line, quoted, unknown
 
@@ -18,6 +19,11 @@ DISTRIBUTED = (
 )
 KVSTORES = LOCAL + DISTRIBUTED
 COMPRESSIONS = ("none", "2bit")
+# How ps-lite sends messages: over TCP, and over TCP in slices by priority.
+VAN_VARIABLE = "DMLC_PS_VAN_TYPE"
+VANS = ("zmq", "p3")
+# Variables of MXNet's launcher that a job may set; all others follow from its processes.
+JOB_VARIABLES = ("DMLC_LOCAL", VAN_VARIABLE, "DMLC_PS_WATER_MARK")
 
 
 def checked_kvstore(name: str) -> str:
@@ -61,6 +67,38 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
                 "gc_type (--gc-type)",
                 expected=f"float32 gradients for {kind}",
                 got=f"dtype {quoted(dtype)}",
+            )
+        )
+
+
+def check_van(env: Iterable[str], store: str, compression: str) -> None:
+    """Raise SpecError if the kvstore or the compression does not work with the van.
+
+    MXNet's P3 store aborts in both cases (src/kvstore/p3store_dist.h). `env` has 'NAME=VALUE's.
+    """
+    van = dict(text.partition("=")[::2] for text in env).get(VAN_VARIABLE, "")
+    if van not in {"", *VANS}:
+        known = " or ".join(VANS)
+        fix = "Leave it out for zmq, ps-lite's own"
+        raise SpecError(error_line(VAN_VARIABLE, expected=known, got=quoted(van), fix=fix))
+    if van != "p3":
+        return
+    if not is_distributed(store) or is_async(store):
+        raise SpecError(
+            error_line(
+                f"{VAN_VARIABLE}=p3",
+                expected="a synchronous kvstore with servers",
+                got=quoted(store),
+                fix="Use dist_sync",
+            )
+        )
+    if compression != "none":
+        raise SpecError(
+            error_line(
+                f"{VAN_VARIABLE}=p3",
+                expected="gc_type 'none'",
+                got=quoted(compression),
+                fix="Leave one of them out",
             )
         )
 

@@ -52,6 +52,8 @@ class NoteKind(StrEnum):
     PAGE_CACHE_UNKNOWN = "page-cache-unknown"
     BATCH_ABOVE_EPOCH = "batch-above-epoch"
     BATCH_ABOVE_CLASSES = "batch-above-classes"
+    RATE_NOT_SCALED = "rate-not-scaled"
+    RATE_WITHOUT_WARMUP = "rate-without-warmup"
     LITTLE_COMPUTING = "little-computing"
     LOSS_ROSE = "loss-rose"
     # The windows.

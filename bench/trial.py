@@ -14,14 +14,15 @@ from bench.engines.faults import Fault, fault
 from bench.engines.options import FakeOptions, MxnetOptions
 from bench.errors import SpecError, error_line, quoted, unknown
 from bench.kvstores import (
+    JOB_VARIABLES,
     check_bandwidth,
     check_compression,
+    check_van,
     checked_kvstore,
     is_async,
     is_distributed,
 )
-from bench.networks import NETWORKS, describe, named
-from bench.networks.catalog import check_images, checked_layers
+from bench.networks.catalog import NETWORKS, check_images, checked_layers, describe, named
 from bench.settings import secrets
 from bench.settings.declaration import Field, Role, checked, fields_of, setting
 from bench.settings.modes import MODE_OPTIONS
@@ -358,6 +359,7 @@ def _check_arithmetic(trial: Trial) -> None:
         trial.layout.kvstore,
         trial.training.dtype,
     )
+    check_van(trial.layout.env, trial.layout.kvstore, trial.training.gc_type)
 
 
 def _check_variable(text: str) -> None:
@@ -366,7 +368,7 @@ def _check_variable(text: str) -> None:
     if not (name.isascii() and name.isidentifier()) or "\0" in value:
         shown = repr(str(text)) if equals else "neither (value hidden)"
         raise SpecError(error_line("env", expected="NAME=VALUE or NAME", got=shown))
-    if name.startswith("DMLC_") and name != "DMLC_LOCAL":
+    if name.startswith("DMLC_") and name not in JOB_VARIABLES:
         raise SpecError(error_line("env", problem=f"the launcher sets {name}", fix="Leave it out"))
 
 

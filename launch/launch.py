@@ -94,6 +94,8 @@ _ALONE = {"--accept-new", "--dry-run", "--p3", "-h", "--help"}
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?", re.DOTALL | re.ASCII)
 # What upstream forwards to other hosts, less the keys of an account.
 _FORWARDED = ("OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH")
+# What upstream's launcher sets with --p3: ps-lite's priority queue, and the messages under way.
+_P3 = {"DMLC_PS_VAN_TYPE": "p3", "DMLC_PS_WATER_MARK": "10"}
 _MOST = 10_000
 _INSTEAD = {
     "mpi": "Use --launcher ssh with the same hosts file",
@@ -224,20 +226,12 @@ def parser() -> argparse.ArgumentParser:
     groups[_HOSTS].add_argument("--accept-new", action="store_true", help=text)
     text = "Print the processes with their variables and commands; start none of them"
     groups[_JOB].add_argument("--dry-run", action="store_true", help=text)
-    made.add_argument("--p3", action="store_true", help=argparse.SUPPRESS)
+    add("--p3", action="store_true", help="Send arrays in slices by priority (P3) [off]")
     return made
 
 
 def _refuse(given: argparse.Namespace) -> None:
     """Raise LaunchError for upstream's unsupported options, and for contradictions."""
-    if given.p3:
-        raise LaunchError(
-            error_line(
-                "--p3",
-                problem="not supported",
-                fix="Use -x DMLC_PS_VAN_TYPE=p3 -x DMLC_PS_WATER_MARK=10",
-            )
-        )
     if given.launcher in _INSTEAD:
         raise LaunchError(
             error_line(
@@ -280,11 +274,13 @@ def _refuse_style(given: argparse.Namespace) -> None:
     refused = {
         "-s": (given.num_servers is not None, WITH_SERVERS),
         "--env-server": (bool(given.servers), WITH_SERVERS),
+        "--p3": (given.p3, {Style.DMLC}),
         "--port": (given.port is not None, set(Style) - {Style.MPI}),
     }
     for flag, (is_given, styles) in refused.items():
         if is_given and style not in styles:
-            problem = f"--style {style} has no {'port' if flag == '--port' else 'servers'}"
+            missing = {"--p3": "P3", "--port": "port"}.get(flag, "servers")
+            problem = f"--style {style} has no {missing}"
             raise LaunchError(error_line(flag, problem=problem, fix=f"Remove {flag}"))
 
 
@@ -301,7 +297,7 @@ def _env(given: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, dic
         role: dict(_variable(word, environ) for word in getattr(given, role))
         for role in _VARIABLES.values()
     }
-    return env | {"all": forwarded | env["all"]}
+    return env | {"all": forwarded | (_P3 if given.p3 else {}) | env["all"]}
 
 
 def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -1,10 +1,11 @@
 """A worker's kvstore client: opening, compression, votes, barrier."""
 
+import os
 from typing import Any
 
 from bench.engines import server_commands
 from bench.errors import SpecError, error_line
-from bench.kvstores import is_distributed
+from bench.kvstores import VAN_VARIABLE, check_van, is_distributed
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
@@ -45,6 +46,8 @@ def open_kvstore(options: Options) -> Any | None:
     if not is_distributed(options.kv_store):
         used = options.devices > 1 or options.costs == "upstream"
         return mx.kv.create(options.kv_store) if used else None
+    van = os.environ.get(VAN_VARIABLE, "")
+    check_van([f"{VAN_VARIABLE}={van}"], options.kv_store, options.gc_type)
     store = mx.kv.create(options.kv_store)
     if options.expect_workers not in {0, store.num_workers}:
         raise SpecError(

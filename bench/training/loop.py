@@ -24,6 +24,7 @@ from bench.statistics.stopping_rule import (
 from bench.training import checkpoint, profiling, validation
 from bench.training.kvstore import any_worker, barrier, broadcast_from_first
 from bench.training.mxnet_shim import mx, rounds_to_tf32
+from bench.training.optimizer import rate_notes
 from bench.training.options import Options
 from bench.training.profiling import profile
 from bench.training.progress import ProgressLines, training_progress
@@ -171,6 +172,18 @@ def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
         yield Note(NoteKind.BATCH_ABOVE_EPOCH, {"batch": whole, "images": images})
     if whole > options.num_classes and not options.lr_epochs.warmup:
         yield Note(NoteKind.BATCH_ABOVE_CLASSES, {"batch": whole, "classes": options.num_classes})
+
+
+def learning_notes(options: Options, whole: int) -> Iterator[Note]:
+    """Yield notes on the learning rate of a job that trains all its epochs.
+
+    Measurements of throughput, fine-tuning and continued jobs have other rates for other reasons,
+    and an asynchronous kvstore has no global batch.
+    """
+    other = options.windows or options.benchmark or options.pretrained or options.load_epoch
+    if not other and not is_async(options.kv_store):
+        warmup = options.lr_epochs.warmup
+        yield from rate_notes(options.optimizer, lr=options.lr, batch=whole, warmup=warmup)
 
 
 def traffic_notes(
@@ -338,6 +351,7 @@ def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
     if not worker.options.benchmark:
         images = epoch_images(worker.options, worker.num_workers)
         found += batch_notes(worker.options, worker.part.whole, images)
+        found += learning_notes(worker.options, worker.part.whole)
     found += loss_notes(worker.options.num_classes, windows)
     print_notes(found)
     return tuple(found)

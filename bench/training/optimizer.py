@@ -1,8 +1,10 @@
 """Optimizer names, arguments and learning-rate schedule, by MXNet's names."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.errors import SpecError, error_line, is_whole, quoted, unknown
+from bench.notes import Note, NoteKind
 
 STRATEGIES = ("linear", "power2", "sqrt", "lars")
 OPTIMIZERS = (
@@ -19,6 +21,10 @@ UNFIT = {
 _WITH_MOMENTUM = ("sgd", "nag", "signum", "lbsgd")
 # Servers answer a vote with an update (kvstore.any_worker); these change weights without a push.
 MOVES_BY_ITSELF = ("sgld",)
+# The linear rule (Goyal et al. 2017): this rate for this batch, in proportion up to the last batch,
+# and a warm-up. It is for stochastic gradient descent with momentum.
+_RULE_RATE, _RULE_BATCH, _RULE_END = 0.1, 256, 8192
+_RULED = ("sgd", "nag")
 INITIALIZERS = (
     *("default", "xavier", "msra", "orthogonal", "normal", "uniform", "one", "zero"),
     "he",
@@ -137,3 +143,17 @@ def optimizer_arguments(name: str, *, lr: float, mom: float, wd: float) -> dict[
     """Return the optimizer's arguments; `mom` only where upstream passes it."""
     momentum = {"momentum": mom} if name in _WITH_MOMENTUM else {}
     return {"learning_rate": lr, "wd": wd, **momentum}
+
+
+def rate_notes(optimizer: str, *, lr: float, batch: int, warmup: int) -> Iterator[Note]:
+    """Yield a note on a learning rate that does not suit the global batch.
+
+    The rate is low if it is below half of the linear rule's. `warmup` is in epochs.
+    """
+    if optimizer not in _RULED or batch <= _RULE_BATCH:
+        return
+    scaled = _RULE_RATE * min(batch, _RULE_END) / _RULE_BATCH
+    if lr < scaled / 2:
+        yield Note(NoteKind.RATE_NOT_SCALED, {"lr": lr, "batch": batch, "scaled": scaled})
+    elif lr > _RULE_RATE and not warmup:
+        yield Note(NoteKind.RATE_WITHOUT_WARMUP, {"lr": lr, "batch": batch})

@@ -10,7 +10,7 @@ import pytest
 
 from bench.auto_batch import is_out_of_memory, largest
 from bench.notes import Note, NoteKind, texts
-from bench.training.loop import batch_notes, loss_notes, traffic_notes
+from bench.training.loop import batch_notes, learning_notes, loss_notes, traffic_notes
 from bench.training.options import parse
 from tests.support.paths import ROOT
 
@@ -132,3 +132,33 @@ def test_doubtful_jobs_are_told_their_figures() -> None:
     assert "53.1 MB for 0.1 s of computation" in line
     assert list(traffic_notes(options, 50_000_000, windows)) == []
     assert list(traffic_notes(servers, 50_000, windows)) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "batch", "line"),
+    [
+        ("--lr=0.1", 256, ""),
+        ("--lr=0.01", 256, ""),
+        ("--lr=0.1", 512, ""),  # exactly half of the rule's
+        ("--lr=0.1", 513, "--lr 0.1 is low for a global batch of 513: the linear rule gives 0.2 "),
+        ("--lr=0.01", 257, "--lr 0.01 is low for a global batch of 257"),
+        ("--lr=0.2", 512, "--lr 0.2 without a warm-up at a global batch of 512"),
+        ("--lr=0.2 --warmup-epochs=5", 512, ""),
+        ("--lr=0.1 --warmup-epochs=5", 8192, "the linear rule gives 3.2 (0.1 per 256 images"),
+        ("--lr=3.2 --warmup-epochs=5", 65536, ""),  # the rule is tested up to 8192
+        ("--lr=0.01 --optimizer=adam", 8192, ""),
+        ("--lr=0.01 --optimizer=nag", 8192, "--lr 0.01 is low"),
+        ("--lr=0.01 --windows=5", 8192, ""),
+        ("--lr=0.01 --benchmark=1 --windows=5", 8192, ""),
+        ("--lr=0.01 --load-epoch=1 --model-prefix=x", 8192, ""),
+        ("--lr=0.01 --kv-store=dist_async", 8192, ""),
+        ("--lr=0.01 --kv-store=dist_sync", 8192, "--lr 0.01 is low"),
+    ],
+)
+def test_a_rate_that_does_not_follow_the_global_batch_is_noted(
+    words: str, batch: int, line: str
+) -> None:
+    data = [] if "benchmark" in words else ["--data-train=x"]
+    found = texts(learning_notes(parse([*data, *words.split()]), batch))
+    assert len(found) == bool(line)
+    assert not line or line in found[0]

@@ -37,6 +37,9 @@ def test_networks_bring_their_own_image_shape() -> None:
     assert make(BASE | {"image_shape": [3, 64, 64]}).model.image_shape == (3, 64, 64)
 
 
+P3 = "DMLC_PS_VAN_TYPE=p3"
+
+
 @pytest.mark.parametrize("field", FIELDS)
 def test_the_key_changes_with_every_field(field: str) -> None:
     trial = make(BASE)
@@ -61,7 +64,10 @@ def test_the_key_changes_with_every_field(field: str) -> None:
         ({"image_shape": 224}, "image_shape: expected a list of whole numbers, got 224"),
         ({"kvstore": "dist_snyc"}, "unknown kvstore 'dist_snyc'; did you mean 'dist_sync'?"),
         ({"kvstore": "horovod"}, "unknown kvstore 'horovod'. Known: local, device"),
-        ({"network": "resnet", "num_layers": 51}, "expected one of 18, 34, 50, 101, 152, got 51"),
+        (
+            {"network": "resnet", "num_layers": 51},
+            "expected one of 18, 34, 50, 101, 152, 200, 269, 20, 32, 44, 56, 110, 164, got 51",
+        ),
         ({"network": "alexnet", "num_layers": 8}, "expected no depth, got 8"),
         ({"mode": "dry"}, "mode: expected one of synthetic, real, test-io, bandwidth, got 'dry'"),
         ({"dtype": "float16"}, "MXNet 1.9.1 has no float16 on CPU"),
@@ -75,6 +81,14 @@ def test_the_key_changes_with_every_field(field: str) -> None:
                 "env": ["DMLC_LOCAL=1"],
             },
             "env: expected one host with DMLC_LOCAL, got 2",
+        ),
+        ({"env": ["DMLC_ROLE=worker"]}, "env: the launcher sets DMLC_ROLE"),
+        ({"env": ["DMLC_PS_VAN_TYPE=p4"]}, "DMLC_PS_VAN_TYPE: expected zmq or p3, got 'p4'"),
+        ({"env": [P3]}, "=p3: expected a synchronous kvstore with servers, got 'local'"),
+        ({"env": [P3], "kvstore": "dist_async"}, "with servers, got 'dist_async'. Use dist_sync"),
+        (
+            {"env": [P3], "kvstore": "dist_sync", "gc_type": "2bit"},
+            "=p3: expected gc_type 'none', got '2bit'",
         ),
         ({"mode": "real"}, "data_train: expected .rec files in mode 'real', got none"),
         ({"data_train": "x.rec"}, "mode 'synthetic' reads no data"),

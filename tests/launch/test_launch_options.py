@@ -79,7 +79,6 @@ def test_of_this_environment_only_what_upstream_forwards_goes_along_and_no_key()
         ([*LOCAL, "--port", "0", "true"], "--port: expected a whole number from 1 to 65535, got"),
         ([*LOCAL, "--port"], "--port: expected one argument"),
         ([*LOCAL, "--verbose", "true", "true"], "--verbose: no such option"),
-        ([*LOCAL, "--p3", "true"], "--p3: not supported. Use -x DMLC_PS_VAN_TYPE=p3"),
         (["-n", "2", "--launcher", "mpi", "true"], "--launcher mpi: not supported. "),
         (["-n", "2", "--launcher", "sge", "true"], "--launcher sge: not supported. "),
         (["-n", "2", "--launcher", "yarn", "true"], "--launcher yarn: not supported. "),
@@ -91,6 +90,7 @@ def test_of_this_environment_only_what_upstream_forwards_goes_along_and_no_key()
             "--style: expected dmlc, torch, tensorflow, mpi, got 'x'.",
         ),
         ([*LOCAL, "--style=torch", "-s1", "true"], "-s: --style torch has no servers. Remove -s"),
+        ([*LOCAL, "--style=torch", "--p3", "true"], "--p3: --style torch has no P3. Remove --p3"),
         ([*LOCAL, "--style=mpi", "-s", "1", "true"], "-s: --style mpi has no servers. Remove -s"),
         (
             [*LOCAL, "--style", "torch", "--env-server", "A=1", "true"],
@@ -122,6 +122,16 @@ def test_workers_and_servers_go_round_the_hosts_and_the_scheduler_is_on_the_firs
         "worker-2",
     ]
     assert [one.host is hosts[0] for one in job] == [True, True, True, False, True]
+
+
+def test_p3_is_upstreams_variables_for_every_process_and_can_be_overridden() -> None:
+    for words, mark in ((["--p3"], "10"), (["--p3", "-x", "DMLC_PS_WATER_MARK=4", "--"], "4")):
+        job = processes(parse_options([*LOCAL, *words, "./x"], {}), [this_machine()], 9000)
+        assert {one.role for one in job} == {"scheduler", "server", "worker"}
+        assert {one.env["DMLC_PS_VAN_TYPE"] for one in job} == {"p3"}
+        assert {one.env["DMLC_PS_WATER_MARK"] for one in job} == {mark}
+    (plain, *_) = processes(parse_options([*LOCAL, "./x"], {}), [this_machine()], 9000)
+    assert "DMLC_PS_VAN_TYPE" not in plain.env
 
 
 def test_no_variable_of_a_person_changes_who_a_process_is() -> None:
