@@ -126,11 +126,13 @@ def test_workers_and_servers_go_round_the_hosts_and_the_scheduler_is_on_the_firs
 
 def test_p3_is_upstreams_variables_for_every_process_and_can_be_overridden() -> None:
     for words, mark in ((["--p3"], "10"), (["--p3", "-x", "DMLC_PS_WATER_MARK=4", "--"], "4")):
-        job = processes(parse_options([*LOCAL, *words, "./x"], {}), [this_machine()], 9000)
+        job = processes(
+            parse_options([*LOCAL, *words, "./x"], {}), [this_machine()], lambda *_: 9000
+        )
         assert {one.role for one in job} == {"scheduler", "server", "worker"}
         assert {one.env["DMLC_PS_VAN_TYPE"] for one in job} == {"p3"}
         assert {one.env["DMLC_PS_WATER_MARK"] for one in job} == {mark}
-    (plain, *_) = processes(parse_options([*LOCAL, "./x"], {}), [this_machine()], 9000)
+    (plain, *_) = processes(parse_options([*LOCAL, "./x"], {}), [this_machine()], lambda *_: 9000)
     assert "DMLC_PS_VAN_TYPE" not in plain.env
 
 
