@@ -281,3 +281,27 @@ def hosts_stop(c: Any, host_options: HostOptions) -> None:
     with reached(host_options) as (hosts, start):
         if stop(hosts, start, echo):
             raise Exit(code=_PROBLEMS)
+
+
+@task(
+    {
+        "file": OptionHelp("FILE", "JSON of 'aws ec2 describe-instances'; /dev/stdin for a pipe"),
+        "slots": OptionHelp("N", "Devices per host", empty="none; give --devices-per-node later"),
+        "user": OptionHelp("NAME", "User to log in as, such as ubuntu", empty="none"),
+        "public": OptionHelp("", "Use public addresses, to connect from outside the network"),
+    },
+)
+@read_only_command
+def hosts_from_ec2(c, file, slots="", user="", public=False):  # type: ignore[no-untyped-def]
+    """Print a hosts file of Amazon EC2 instances.
+
+    Lists those that run. Redirect the output to a file: >hosts.
+    """
+    from launch.ec2 import lines, read
+    from launch.hostfile import MOST
+
+    found = read(Path(file), public=public)
+    devices = parse_int("--slots", slots, most=MOST) if slots else None
+    echo(*lines(found.addresses, user, devices))
+    if found.others:
+        echo(f"note: {file}: {found.others} instances are not running and not listed", err=True)

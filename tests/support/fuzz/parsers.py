@@ -26,7 +26,7 @@ from im2rec_tools.formats import lists as listing
 from im2rec_tools.formats.tars import Member, members
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import verify
-from launch import hostfile
+from launch import ec2, hostfile
 from launch.remote.errors import LaunchError
 from launch.remote.files import entries
 from launch.transport import host_keys, protocol, ssh_config
@@ -45,7 +45,7 @@ from results.run_folder import CATALOG
 from results.store import read_records
 from results.worker_log import parse_worker_log, rank_of
 from tests.support.data.trees import encoded, jpeg, pixels
-from tests.support.paths import LOGS
+from tests.support.paths import LOGS, TESTS
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
 
@@ -439,11 +439,13 @@ def _hosts() -> list[Parser]:
     )
     messages = "".join(json.dumps(one) + "\n" for one in said).encode()
     state = b'["a/b.rec", 5, 6, 7, 8, true]\n["c"]\n["d", 1, 2, 3, 4, false]\n'
+    instances = (TESTS / "support/hosts/ec2-instances.json").read_bytes()
     lease = b'{"user": "u", "master": "m", "pid": 5, "command": ["a"]}'
     return [
         Parser(name="message", samples=(messages,), read=_message),
         Parser(name="pushed", samples=(state,), read=lambda data, _: entries(data)),
         Parser(name="lease", samples=(lease,), read=_lease),
+        Parser(name="ec2", samples=(instances,), read=lambda data, _: ec2.parse(data, "here")),
     ]
 
 
