@@ -6,7 +6,7 @@
 # make test-slow        interrupt sweeps and writers far more often than 'make test' does
 # make fuzz SECONDS=60  feed mutated samples to every parser; failing inputs go to tests/seeds
 # make exports          install the libraries of 'fab results.export' (docs/how-to/export.md)
-# make remote           install the libraries of s3:// and gs:// URLs
+# make remote           install the libraries of s3:// and gs:// URLs (docs/how-to/fetch-data.md)
 # make docs             build the documentation site in site/
 # make lock             renew the lock files after a change of dependencies in pyproject.toml
 # make clean            remove the environments and the caches of the checkers

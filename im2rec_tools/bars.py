@@ -92,15 +92,22 @@ class RemainingTime:
         self._first, self._began = first, time.monotonic()
 
     def note(self, progress: Progress) -> str:
-        """Return throughput, time left and bad images: '812 images/s, 1:23 left, 2 bad'."""
+        """Return throughput, time left and bad images: '812 images/s, 1:23 left, 2 bad'.
+
+        Of other units: 'MB, 95 MB/s, 1:23 left'.
+        """
         seconds = time.monotonic() - self._began
         notes = []
         if progress.done > self._first and seconds > 0:
-            notes.append(f"{(progress.done - self._first) / seconds:.0f} images/s")
+            notes.append(f"{(progress.done - self._first) / seconds:.0f} {progress.unit}/s")
             left = self._left(progress, seconds)
             if left is not None:
                 notes.append(f"{clock(left)} left")
-        return ", ".join([*notes, f"{progress.bad} bad"])
+        if progress.unit == "images":
+            notes.append(f"{progress.bad} bad")
+        else:
+            notes.insert(0, progress.unit)
+        return ", ".join(notes)
 
     def _left(self, progress: Progress, seconds: float) -> float | None:
         if progress.fraction is not None:

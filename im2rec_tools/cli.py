@@ -17,6 +17,7 @@ from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.options import OptionHelp, ProgramParser
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.terminal import echo, echo_error, install_filter
+from im2rec_tools.transfer.urls import is_url, shown
 
 Parse = Callable[[str, str], Any]
 # Signals that end a program.
@@ -35,6 +36,7 @@ class Option:
     unit     unit of the default: 'px'
     empty    meaning of an empty default
     group    heading above the option in help
+    many     whether it takes several words, which `parse` gets separated by blanks
     """
 
     name: str
@@ -45,6 +47,7 @@ class Option:
     unit: str = ""
     empty: str = ""
     group: str = ""
+    many: bool = False
 
     @property
     def key(self) -> str:
@@ -61,8 +64,10 @@ class Option:
         """Whether it takes no value."""
         return self.default is False
 
-    def value(self, given: str | bool | None) -> Any:
+    def value(self, given: str | list[str] | bool | None) -> Any:
         """Parse the text given; an empty text counts as not given."""
+        if isinstance(given, list):
+            given = " ".join(given)
         if isinstance(given, bool) or given is None:
             return given
         called = self.metavar if self.default is None else f"--{self.name}"
@@ -159,7 +164,8 @@ def parser(command: Command) -> argparse.ArgumentParser:
         add = groups[option.group].add_argument
         text = option.help.described(option.default).replace("%", "%%")
         if option.default is None:
-            add(option.key, metavar=option.metavar, help=text)
+            metavar = option.metavar.removesuffix("...")
+            add(option.key, metavar=metavar, nargs="+" if option.many else None, help=text)
         elif option.flag:
             add(f"--{option.name}", action="store_true", help=text)
         else:
@@ -230,7 +236,7 @@ def integer(least: int, most: int = 2**53) -> Parse:
 
 def tree_root(called: str, text: str) -> Path:
     """Parse a folder from whose name others are derived: ROOT_val, ROOT_rec."""
-    _refuse_option(called, text)
+    _check_local(called, text)
     path = Path(os.path.normpath(text))
     if path.name in {"", ".", ".."}:
         raise DataError(
@@ -241,14 +247,20 @@ def tree_root(called: str, text: str) -> Path:
 
 def path(called: str, text: str) -> Path:
     """Parse a path; an empty one is an error."""
-    _refuse_option(called, text)
+    _check_local(called, text)
     if not text or "\0" in text:
         raise DataError(error_line(called, expected="a path", got=quoted(text)))
     return Path(text)
 
 
-def _refuse_option(called: str, text: str) -> None:
-    """Raise DataError for a misplaced option: Invoke takes `--help` for a path."""
+def _check_local(called: str, text: str) -> None:
+    """Raise DataError for a URL, or an option, which Invoke takes for a path."""
+    if is_url(text):
+        fix = (
+            "Fetch it first with 'fab data.fetch URL DIR', or upload results with "
+            "'fab data.upload DIR URL'"
+        )
+        raise DataError(error_line(called, expected="a local path", got=shown(text), fix=fix))
     if text.startswith("--"):
         raise DataError(
             error_line(

@@ -177,12 +177,17 @@ def nearest_existing(path: Path) -> Path:
     return next(folder for folder in (absolute, *absolute.parents) if folder.is_dir())
 
 
+def free_space(folder: Path) -> int:
+    """Return the free bytes on the disk of a folder, which need not exist yet."""
+    return shutil.disk_usage(nearest_existing(folder)).free
+
+
 def check_space(folder: Path, needed: int, fix: str) -> None:
     """Raise DataError if a folder's disk has less than `needed` bytes free.
 
     fix: the last sentence of the error, without a period.
     """
-    free = shutil.disk_usage(nearest_existing(folder)).free
+    free = free_space(folder)
     if free < needed:
         raise DataError(
             error_line(

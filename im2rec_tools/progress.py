@@ -9,6 +9,7 @@ class Progress:
     """Progress of a step: images done, in total (0: unknown), and bad.
 
     fraction: progress from 0 to 1 if the total is unknown.
+    unit: of done and total; only images can be bad.
     """
 
     step: str
@@ -16,6 +17,7 @@ class Progress:
     total: int = 0
     bad: int = 0
     fraction: float | None = None
+    unit: str = "images"
 
 
 # A line is printed as a result.

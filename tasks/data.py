@@ -28,7 +28,8 @@ def task_of(data_command: Command) -> DeclaredTask:
         sorted(arguments, key=lambda one: one.default is not inspect.Parameter.empty)
     )
     declared = {option.key: option.help for option in data_command.options}
-    return task({**declared, "dry_run": DRY_RUN}, example=data_command.example)(body)
+    many = any(option.many for option in data_command.options)
+    return task({**declared, "dry_run": DRY_RUN}, example=data_command.example, many=many)(body)
 
 
 def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

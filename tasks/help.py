@@ -30,15 +30,18 @@ class DeclaredTask(Task[Any]):
         options: Mapping[str, OptionHelp],
         example: str = "",
         by_place: Sequence[str] = (),
+        many: bool = False,
         **more: Any,
     ) -> None:
         """Create the task; raise ValueError unless exactly its arguments are declared.
 
         example   arguments and options of a typical command, printed at the end of its help
         by_place  options that can also be given as words after the required arguments
+        many      whether the first argument takes several words, which it gets with blanks between
         """
         super().__init__(body, auto_shortflags=False, **more)
         self.options, self.example, self.by_place = dict(options), example, tuple(by_place)
+        self.many = many
         names = {parameter_of(argument) for argument in self.get_arguments()}
         if wrong := names ^ set(self.options):
             raise ValueError(f"{self.name}: undeclared or unknown: {', '.join(sorted(wrong))}")
@@ -85,6 +88,8 @@ class Words:
             raise ParseError(f"expected a task, got {quoted(left[0])}{hint}")
         made, needed = [left.pop(0)], len(context.positional_args)
         more = list(getattr(self.tasks[context.name], "by_place", ()))
+        if getattr(self.tasks[context.name], "many", False):
+            left[:] = _joined(left, needed, context, core)
         while left and left[0] != "--":
             word = left[0]
             if word.startswith("-") and len(word) > 1:
@@ -100,6 +105,22 @@ class Words:
                 wanted = argument_names(self.tasks[context.name]) or "no argument"
                 raise ParseError(f"expected {wanted}, got also {quoted(word)}", context)
         return made
+
+
+def _joined(
+    words: Sequence[str], needed: int, context: ParserContext, core: Mapping[str, Argument]
+) -> list[str]:
+    """Return words with as many arguments as a task needs; the first ones are joined."""
+    left, options, places = list(words), list[str](), list[str]()
+    while left and left[0] != "--":
+        if left[0].startswith("-") and len(left[0]) > 1:
+            options += _option_words(left, context, core)
+        else:
+            places.append(left.pop(0))
+    first = len(places) - needed + 1
+    if first > 1:
+        places[:first] = [" ".join(places[:first])]
+    return places + options + left
 
 
 def argument_names(task: "Task[Any]") -> str:

@@ -2,6 +2,9 @@
 
 # The module of each command.
 NAMES = {
+    "fetch": "transfer",
+    "upload": "transfer",
+    "partition": "partition",
     "untar": "untar",
     "val-tree": "trees",
     "filter": "trees",

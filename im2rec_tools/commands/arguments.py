@@ -1,13 +1,27 @@
 """Options that several data commands share."""
 
+import re
 from dataclasses import replace
 
 from im2rec_tools.cli import Option, choice, integer, path, path_or_none, percentage, tree_root
+from im2rec_tools.errors import DataError, error_line, quoted
 
 _SMALL = "Small classes"
 _SHARDS = "Shards"
 _ENCODING = "Encoding"
 _WORK = "Processing"
+_PART = "Give host I of N the number I, from 1"
+
+
+def _parse_part(called: str, text: str) -> tuple[int, int]:
+    """Parse 'I/N', 1 <= I <= N <= 9999; raise DataError for anything else."""
+    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise DataError(
+            error_line(called, expected="I/N, such as 1/4", got=quoted(text), fix=_PART)
+        )
+    return int(found[1]), int(found[2])
+
 
 TREE = Option("root", "ROOT", "Labeled tree: one folder of images per class", parse=tree_root)
 SHARDS = Option("path", "PATH", "A .rec file, or a folder of them", parse=path)
@@ -15,6 +29,13 @@ PREPARED = replace(
     SHARDS, text="Folder that data.prepare made, a folder of .rec files, or a .rec file"
 )
 OUT = Option("out", "OUT", "Folder to write the files to", parse=path)
+PART = Option(
+    "part",
+    "I/N",
+    "Write the I-th of N shares of the classes, to OUT/part-I-of-N; one share per host",
+    default="1/1",
+    parse=_parse_part,
+)
 SEED = Option(
     "seed",
     "N",

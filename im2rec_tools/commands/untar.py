@@ -38,6 +38,7 @@ class _Totals:
     """Counts of an unpacking so far; rejected members with the reason."""
 
     tar: Path
+    total: int
     files: int = 0
     bytes: int = 0
     classes: int = 0
@@ -47,7 +48,7 @@ class _Totals:
     @property
     def progress(self) -> Progress:
         """Number of files so far; the fraction is of the bytes."""
-        far = min(1.0, self.bytes / max(1, self.tar.stat().st_size))
+        far = min(1.0, self.bytes / max(1, self.total))
         return Progress(step="unpacking", done=self.files, bad=len(self.bad), fraction=far)
 
 
@@ -90,7 +91,9 @@ def untar(
         check_space(root, needed, fix)
         if left and _device(scratch) != _device(root):
             check_space(scratch, max(one.size for one in left), "Set another --scratch")
-        count = _Totals(tar=tar, bytes=sum(one.size for one in found) - needed)
+        count = _Totals(
+            tar=tar, total=tar.stat().st_size, bytes=sum(one.size for one in found) - needed
+        )
         count.bad = _refused_before(root) | {
             one.name: one.why for one in outer if isinstance(one, UnreadableMember)
         }
@@ -110,6 +113,33 @@ def untar(
         ],
         work=work,
     )
+
+
+def untar_folder(folder: Path, root: Path, *, scratch: Path, max_bad: float) -> Plan:
+    """Plan to unpack each CLASS.tar of a folder to ROOT/CLASS; else as `untar`."""
+    tars = {path: path.stat().st_size for path in sorted(folder.glob("*.tar")) if path.is_file()}
+    if not tars:
+        fix = "Write them with 'fab data.partition'"
+        raise DataError(error_line(folder, expected="class tars", got="none", fix=fix))
+    left = [tar for tar in tars if not (root / tar.stem).exists()]
+    needed = sum(tars[tar] for tar in left)
+
+    def work() -> Iterator[Update]:
+        check_space(root, needed, "Unpack to another disk")
+        total = sum(tars.values())
+        count = _Totals(tar=folder, total=total, bytes=total - needed, bad=_refused_before(root))
+        if len(left) < len(tars):
+            yield f"{len(tars) - len(left)} of {len(tars)} exist already"
+        yield count.progress
+        with lock(root):
+            for tar in left:
+                count.tar = tar
+                member = Member(name=tar.name, offset=0, size=tars[tar])
+                yield from _unpack(member, root, scratch, count)
+            yield from _total_lines(root, count, max_bad)
+
+    says = f"would unpack {len(left)} of {len(tars)} class tars of {folder} to {root}"
+    return Plan(says=[f"{says}: {format_size(needed)}"], work=work)
 
 
 def _device(folder: Path) -> int:
@@ -217,7 +247,8 @@ def _total_lines(root: Path, count: _Totals, max_bad: float) -> Iterator[str]:
 
 
 def _plan(tar: Path, root: Path, *, scratch: Path | None, max_bad: float) -> Plan:
-    return untar(tar, root, scratch=scratch or root, max_bad=max_bad)
+    unpack = untar_folder if tar.is_dir() else untar
+    return unpack(tar, root, scratch=scratch or root, max_bad=max_bad)
 
 
 UNTAR = Command(
@@ -225,7 +256,7 @@ UNTAR = Command(
     help="Unpack a tar of class tars to one folder per class.",
     details="Made for ImageNet's fall11_whole.tar.",
     options=(
-        Option("tar", "TAR", "Tar of class tars", parse=path),
+        Option("tar", "TAR", "Tar of class tars, or a folder of class tars", parse=path),
         Option("root", "ROOT", "Folder to create the class folders in", parse=path),
         Option(
             "scratch",

@@ -1,0 +1,1 @@
+"""Transfer of files from and to other machines: HTTP servers and object stores."""
