@@ -1,18 +1,18 @@
 """Sweep files: TOML files of points, each a product of lists, expanded to trials.
 
-All points share the top-level fields. In a [[points]] table, `network`, `kvstore`, `mode` and
-`devices` may be lists, `devices` may be a series "1..256" (doubling, ending with the last number),
-and any field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }. A
-[rehearsal.NETWORK] table holds the throughput (images/s) by devices that the engine `fake`
-simulates.
+All points share the top-level fields. Any field may be a list, `devices` may be a series "1..256"
+(doubling, ending with the last number), and any field may be a table by network: batch_per_device =
+{ alexnet = 512, resnet-152 = 32 }. A [[points]] table is the product of its lists, for each of the
+[[variants]], without the combinations in `exclude`. A [rehearsal.NETWORK] table holds the
+throughput (images/s) by devices that the engine `fake` simulates.
 """
 
 import contextlib
 import difflib
-import itertools
-import math
 import os
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,9 @@ from bench.kvstores import is_distributed
 from bench.networks import describe, named
 from bench.settings import secrets
 from bench.settings.declaration import checked
-from bench.trial import FIELDS, Trial, chosen, make
+from bench.settings.point_names import chosen
+from bench.settings.product import Exclusion, Fields, check_size, exclusions, products
+from bench.trial import FIELDS, Trial, make
 
 
 def within(devices: int) -> list[int]:
@@ -60,17 +62,28 @@ def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[
     full_point = data | point if isinstance(point, dict) else {}
     if "devices" not in full_point:
         return [point]
-    stores = full_point.get("kvstore", "local")
     first, full = _first(full_point["devices"]), full_point.get("devices_per_host", 0)
+    fewest = min(_listed(full), default=0) if _are_whole(_listed(full)) else 0
     beyond = [count * devices for count in within(hosts)[1:]]
     made = []
-    for store in stores if isinstance(stores, list) else [stores]:
-        one_worker = [devices if full_point.get("device") == "gpu" else 1]
-        counts = one_worker if is_distributed(store) and 0 < full < first else within(devices)
-        counts += beyond if is_distributed(store) else []
-        if counts:
-            made.append({**point, "kvstore": store, "devices": counts})
+    for store in _listed(full_point.get("kvstore", "local")):
+        for kind in _listed(full_point.get("device", "cpu")):
+            one_worker = [devices if kind == "gpu" else 1]
+            starts_full = is_distributed(store) and 0 < fewest < first
+            counts = one_worker if starts_full else within(devices)
+            counts += beyond if is_distributed(store) else []
+            kinds = {"device": kind} if "device" in full_point else {}
+            if counts:
+                made.append({**point, "kvstore": store, **kinds, "devices": counts})
     return made
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _are_whole(values: Sequence[Any]) -> bool:
+    return all(type(one) is int for one in values)
 
 
 def _first(counts: Any) -> int:
@@ -159,9 +172,7 @@ def _faulty(trial: Trial, fault: str) -> Trial:
 
 SHIPPED = Path(__file__).parent / "sweeps"
 MOST_REPEATS = 1000
-MOST_POINTS = 10_000
-_PRODUCT = ("network", "kvstore", "mode", "devices")
-_NOT_A_FIELD = ("description", "repeats", "points", "rehearsal")
+_NOT_A_FIELD = ("description", "repeats", "points", "rehearsal", "variants", "exclude")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,75 +242,157 @@ def load_sweep(
         ) from error
     if engine is not None:
         data["engine"] = engine
-    try:
-        if hosts:
-            data = spread(data, hosts, (fields or {})["devices_per_host"])
-        given = dict(fields or {})
-        more = given.pop("env", [])
-        return _sweep(path, text, _for_all(data, given), more)
-    except SpecError as error:
-        raise SpecError(error_line(path, problem=str(error))) from error
+    return _sweep(path, text, data, fields or {}, hosts)
 
 
 def parse_sweep(path: Path, text: str) -> Sweep:
     """Parse the text of a sweep file that may not exist yet; SpecError if invalid."""
-    return _sweep(path, text, tomllib.loads(text), [])
+    return _sweep(path, text, tomllib.loads(text), {})
 
 
-def _for_all(data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a file's data with these fields in place of every point's own."""
-    points = data.get("points")
-    if not fields or not isinstance(points, list):
-        return data
-    kept = [
-        {name: value for name, value in point.items() if name not in fields}
-        for point in points
-        if isinstance(point, dict)
-    ]
-    return data | fields | {"points": kept}
+class _TableError(SpecError):
+    """A mistake in the table of this name and number; number 0 is a field of the file."""
+
+    def __init__(self, name: str, number: int, error: str) -> None:
+        super().__init__(error)
+        self.name, self.number = name, number
 
 
-def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep:
-    repeats = data.get("repeats", 3)
-    if (
-        not isinstance(repeats, int)
-        or isinstance(repeats, bool)
-        or not 1 <= repeats <= MOST_REPEATS
-    ):
-        raise SpecError(
-            error_line("repeats", expected="a whole number, 1 or more", got=quoted(repeats))
-        )
-    points = data.get("points")
-    if not isinstance(points, list) or not points or not all(isinstance(p, dict) for p in points):
-        raise SpecError(
-            error_line(
-                "points",
-                expected="at least one [[points]] table",
-                got="none",
-                fix="Add [[points]] with devices = [1, 2]",
-            )
-        )
-    shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
-    _check_names(shared)
-    rates = rehearsal_rates(data.get("rehearsal", {}))
-    found: dict[str, Trial] = {}
-    for number, point in enumerate(points, 1):
-        try:
-            _check_names(point)
-            for trial in _expand(shared | point, env):
-                full = with_rehearsal(trial, rates)
-                found[full.key] = full
-        except SpecError as error:
-            raise SpecError(error_line(f"point {number}", problem=str(error))) from error
-        if len(found) > MOST_POINTS:
-            raise SpecError(error_line("points", expected=f"{MOST_POINTS} or fewer", got="more"))
+def _sweep(path: Path, text: str, data: Fields, given: Fields, hosts: int = 0) -> Sweep:
+    """Return the sweep of a file's data, with the fields `given` for all points."""
+    try:
+        repeats, trials = _repeats(data), _trials(data, given, hosts)
+    except SpecError as error:
+        line = _line_of(text, error.name, error.number) if isinstance(error, _TableError) else 0
+        where = f"{path}:{line}" if line else path
+        raise SpecError(error_line(where, problem=str(error))) from error
     return Sweep(
         name=path.stem,
         description=str(data.get("description", "")),
         repeats=repeats,
-        trials=tuple(found.values()),
+        trials=trials,
         text=secrets.masked_toml(text),
     )
+
+
+def _line_of(text: str, name: str, number: int) -> int:
+    """Return the line of the [[name]] table of this number, or of `name =`; 0 if none."""
+    head = rf"\[\[[ \t]*{name}[ \t]*\]\]" if number else rf"{name}[ \t]*="
+    found = [one.start() for one in re.finditer(rf"^[ \t]*{head}", text, re.MULTILINE)]
+    place = max(number, 1) - 1
+    return text.count("\n", 0, found[place]) + 1 if place < len(found) else 0
+
+
+@contextlib.contextmanager
+def _in_table(name: str, number: int, where: str) -> Iterator[None]:
+    """Name the table in an error that the block raises."""
+    try:
+        yield
+    except SpecError as error:
+        text = error_line(where, problem=str(error)) if where else str(error)
+        raise _TableError(name, number, text) from error
+
+
+def _repeats(data: Fields) -> int:
+    repeats = data.get("repeats", 3)
+    if type(repeats) is not int or not 1 <= repeats <= MOST_REPEATS:
+        raise SpecError(
+            error_line("repeats", expected="a whole number, 1 or more", got=quoted(repeats))
+        )
+    return repeats
+
+
+def _tables(data: Fields, name: str) -> list[Fields]:
+    found = data.get(name)
+    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+        fix = "Add [[points]] with devices = [1, 2]" if name == "points" else f"Write [[{name}]]"
+        expected = f"at least one [[{name}]] table"
+        raise SpecError(error_line(name, expected=expected, got="none", fix=fix))
+    return found
+
+
+def _trials(data: Fields, given: Fields, hosts: int) -> tuple[Trial, ...]:
+    """Return the trials of all tables, each once."""
+    points = _tables(data, "points")
+    variants = _tables(data, "variants") if "variants" in data else [{}]
+    shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
+    _check_names(shared)
+    for number, variant in enumerate(variants, 1):
+        with _in_table("variants", number, f"variant {number}"):
+            _check_names(shared | variant)
+    with _in_table("exclude", 0, ""):
+        excluded = exclusions(data.get("exclude", []))
+    rates = rehearsal_rates(data.get("rehearsal", {}))
+    found: dict[str, Trial] = {}
+    used: set[int] = set()
+    for number, point in enumerate(points, 1):
+        with _in_table("points", number, f"point {number}"):
+            _check_names(shared | point)
+            parts = _parts(shared, [point | variant for variant in variants], given, hosts)
+            kept = list(_kept(parts, excluded, used, len(found)))
+            own = [with_rehearsal(make(_with_env(fields, given)), rates) for fields in kept]
+            if not (given or hosts):
+                _check_distinct(own)
+            found |= {trial.key: trial for trial in own}
+    if not (given or hosts):
+        _check_used(used, excluded)
+    return tuple(found.values())
+
+
+def _parts(shared: Fields, tables: Sequence[Fields], given: Fields, hosts: int) -> list[Fields]:
+    """Return the fields of a point's tables, with those of options and of a cluster."""
+    if hosts:
+        data = shared | {"points": [*tables]}
+        tables = spread(data, hosts, given["devices_per_host"])["points"]
+    fixed = {name: value for name, value in given.items() if name != "env"}
+    return [shared | table | fixed for table in tables]
+
+
+def _kept(
+    parts: Sequence[Fields], excluded: Sequence[Exclusion], used: set[int], before: int
+) -> Iterator[Fields]:
+    """Yield the combinations of a point that no exclusion matches.
+
+    The numbers of the exclusions that match are added to `used`. `before` is the number of points
+    of the tables before. SpecError if none remains.
+    """
+    made = [products(part) for part in parts]
+    check_size([one for some in made for one in some], before, len(made))
+    remain = 0
+    for combination in (fields for some in made for one in some for fields in one.combinations()):
+        matching = {n for n, one in enumerate(excluded) if one.matches(combination)}
+        used |= matching
+        if not matching:
+            remain += 1
+            yield combination
+    if not remain:
+        problem = "every combination of this point is excluded"
+        raise SpecError(error_line("exclude", problem=problem, fix="Remove the point, or a value"))
+
+
+def _with_env(fields: Fields, given: Fields) -> Fields:
+    """Return the fields with the variables of options added."""
+    kept, more = fields.get("env", []), given.get("env", [])
+    if not more or not isinstance(kept, list):
+        return fields
+    return fields | {"env": secrets.added(kept, more)}
+
+
+def _check_distinct(trials: Sequence[Trial]) -> None:
+    counts = Counter(trial.key for trial in trials)
+    twice = next((trial for trial in trials if counts[trial.key] > 1), None)
+    if twice:
+        fix = "Remove the value or the variant that is repeated"
+        got = f"{quoted(twice.name)} {counts[twice.key]} times"
+        raise SpecError(error_line("", expected="each combination once", got=got, fix=fix))
+
+
+def _check_used(used: set[int], excluded: Sequence[Exclusion]) -> None:
+    for number in range(len(excluded)):
+        if number not in used:
+            with _in_table("exclude", 0, f"exclude {number + 1}"):
+                fix = "Remove it, or check its values with 'fab bench.plan'"
+                raise SpecError(error_line("", problem="matches no combination", fix=fix))
 
 
 def _check_names(fields: dict[str, Any]) -> None:
@@ -328,76 +421,3 @@ def _unknown_field(name: str) -> str:
     ]
     hint = f"did you mean {near[0]!r}? See" if near else "see"
     return f"unknown field {quoted(name)}; {hint} docs/reference/sweep-file.md"
-
-
-def _expand(fields: dict[str, Any], env: list[str]) -> Iterator[Trial]:
-    axes = [
-        series(fields[name]) if name == "devices" else _listed(fields[name])
-        for name in _PRODUCT
-        if name in fields
-    ]
-    names = [name for name in _PRODUCT if name in fields]
-    for name, listed in zip(names, axes, strict=True):
-        if not listed:
-            raise SpecError(error_line(name, expected="at least one value", got="an empty list"))
-    if math.prod(map(len, axes)) > MOST_POINTS:
-        raise SpecError(
-            error_line("points", expected=f"{MOST_POINTS} or fewer", got=math.prod(map(len, axes)))
-        )
-    if "devices" in names and "devices_per_host" not in fields:
-        fields = fields | {"devices_per_host": max(axes[names.index("devices")])}
-    for values in itertools.product(*axes):
-        made = _of_network(fields | dict(zip(names, values, strict=True)))
-        if env and isinstance(kept := made.get("env", []), list):
-            made["env"] = secrets.added(kept, env)
-        yield make(made)
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
-    """Resolve network names and look up tables by network."""
-    fields = dict(fields)
-    label = ""
-    if "network" in fields:
-        if not isinstance(fields["network"], str):
-            raise SpecError(error_line("network", expected="a name", got=quoted(fields["network"])))
-        family, layers = named(fields["network"])
-        fields["network"] = family
-        given = checked("num_layers", FIELDS["num_layers"].type, fields.get("num_layers"))
-        fields["num_layers"] = layers if given is None else given
-        label = describe(family, fields["num_layers"])
-    for name, value in fields.items():
-        if isinstance(value, dict):
-            if label not in value:
-                raise SpecError(
-                    error_line(
-                        name,
-                        expected=f"an entry for network {quoted(label)}",
-                        got="none",
-                        fix="Add it to the table",
-                    )
-                )
-            fields[name] = value[label]
-    return fields
-
-
-def series(value: Any) -> list[int]:
-    """Parse device counts: 4, [1, 2, 4] or "1..6", which means 1, 2, 4, 6."""
-    counts = value if isinstance(value, list) else [value]
-    if isinstance(value, str):
-        first, dots, last = value.partition("..")
-        if not (dots and is_whole(first) and is_whole(last) and 1 <= int(first) <= int(last)):
-            raise SpecError(
-                error_line("devices", expected="a series such as '1..256'", got=quoted(value))
-            )
-        counts, count = [], int(first)
-        while count < int(last):
-            counts.append(count)
-            count *= 2
-        counts.append(int(last))
-    if not counts or not all(isinstance(n, int) and not isinstance(n, bool) for n in counts):
-        raise SpecError(error_line("devices", expected="whole numbers", got=quoted(value)))
-    return counts

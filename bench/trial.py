@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -260,30 +260,6 @@ def make(fields: dict[str, Any]) -> Trial:
     trial = composed(given)
     check(trial)
     return trial
-
-
-def is_called(trial: Trial, words: str) -> bool:
-    """Return whether the trial's name contains all the words."""
-    return set(words.split()) <= set(trial.name.split())
-
-
-def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
-    """Return the trials whose names contain all words; SpecError if none.
-
-    Example: 'resnet-152 x256'.
-    """
-    found = [trial for trial in trials if is_called(trial, words)]
-    if not found:
-        names = ", ".join(trial.name for trial in trials)
-        raise SpecError(
-            error_line(
-                "point",
-                expected="words of a point's name",
-                got=quoted(words),
-                fix=f"The points: {names}",
-            )
-        )
-    return found
 
 
 # Options that an engine derives from a trial's fields; `options` may hold any other.

@@ -46,6 +46,12 @@ class PointForecast:
     assumed: bool
 
     @property
+    def processes(self) -> int:
+        """Number of processes of all runs: workers, servers and schedulers."""
+        servers = self.trial.servers
+        return self.runs * (self.trial.workers + servers + min(servers, 1))
+
+    @property
     def seconds_left(self) -> float:
         """Seconds of all runs that are not measured yet."""
         return (self.runs - self.measured) * self.seconds

@@ -14,6 +14,7 @@ from bench.data.partition import data_hash, lines
 from bench.environment import describe
 from bench.events import Event
 from bench.settings import secrets
+from bench.settings.point_names import point_names
 from bench.sweep import Sweep
 from bench.trial import Trial
 from launch.hosts import ROOT, Host
@@ -158,8 +159,8 @@ def sweep(
     left = [(trial, name) for trial, name in order if name not in done]
     if left:
         store.write(SWEEP, what.text)
-        names = [f"{name.name}, repeat {name.repeat + 1}" for _, name in order]
-        environment = _environment(what, where) | {"order": names}
+        ordered = [f"{name.name}, repeat {name.repeat + 1}" for _, name in order]
+        environment = _environment(what, where) | {"order": ordered}
         data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
         environment |= {"command": list(what.command)} if what.command else {}
@@ -173,12 +174,15 @@ def sweep(
                 agents.free_port(where.scheduler or where.hosts[0], where.port)
         finished = [(name.key, done[name]) for _, name in wanted if name in done]
         keys = [name.key for _, name in left]
+        trials = list({trial.key: trial for trial, _ in wanted}.values())
+        names = {t.key: text for t, text in zip(trials, point_names(trials), strict=True)}
         for index, (trial, name) in enumerate(left):
             start = RepeatStart(
                 trial=trial,
                 identity=name,
                 number=before + index + 1,
                 total=len(order),
+                name=names[name.key],
                 seconds_left=sweep_seconds_left(keys[index:], finished, where.expected),
             )
             record = yield from _tries(start, where, store, agents)

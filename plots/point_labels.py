@@ -1,4 +1,4 @@
-"""Point labels: distinguishing fields and non-default settings."""
+"""Non-default settings of points, as tables, captions and summaries print them."""
 
 import re
 from collections import Counter
@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.errors import SpecError
 from bench.networks import NETWORKS
+from bench.settings.point_names import differing, format_value, point_names
 from bench.trial import FIELDS, Trial, make
 from plots.format import list_names
 from results.record import grouped
@@ -25,59 +26,6 @@ _SCRIPT = "fake_"
 _TRAINING = ("synthetic", "real")
 # The part of a setting's help that gives the meaning of 0: '; 0 runs every window'.
 _ZERO = re.compile(r"; 0 ([^;]+)")
-
-
-def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
-    """Return, per trial, the fields that differ among trials of one label and layout.
-
-    'dtype bfloat16, gc_type 2bit'; empty for a trial with a unique label and layout.
-    """
-    return [
-        format_fields(trial, names) for trial, names in zip(trials, differing(trials), strict=True)
-    ]
-
-
-def point_names(trials: Sequence[Trial]) -> list[str]:
-    """Return names with distinguishing fields: 'tiny local x2 (dtype bfloat16)'."""
-    fields = distinguishing_fields(trials)
-    return [
-        f"{trial.name} ({text})" if text else trial.name
-        for trial, text in zip(trials, fields, strict=True)
-    ]
-
-
-def differing(trials: Sequence[Trial]) -> list[list[str]]:
-    """Return the names of the fields of `distinguishing_fields`."""
-    alike = grouped((_shown(trial), trial) for trial in trials)
-    names = {shown: _differing(members) for shown, members in alike.items()}
-    return [names[_shown(trial)] for trial in trials]
-
-
-def _differing(trials: Sequence[Trial]) -> list[str]:
-    """Return the fields that differ; those of a script only if no others do."""
-    names = [name for name in FIELDS if len({one.value(name) for one in trials}) > 1]
-    plain = [name for name in names if not name.startswith(_SCRIPT)]
-    distinct = {tuple(one.value(name) for name in plain) for one in trials}
-    return plain if len(distinct) == len(set(trials)) else names
-
-
-def _shown(trial: Trial) -> object:
-    batch = trial.device_batch, trial.worker_batch, trial.global_batch
-    return trial.label, trial.mode, trial.layout.kvstore, trial.layout.devices, batch
-
-
-def format_fields(trial: Trial, names: Sequence[str]) -> str:
-    """Return the trial's fields as text: 'dtype bfloat16, gc_type 2bit'."""
-    return ", ".join(f"{name} {_text(trial.value(name))}" for name in names)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        more = f" and {len(value) - _MOST} more" if len(value) > _MOST else ""
-        return (" ".join(map(str, value[:_MOST])) or "none") + more
-    return "none" if value in {"", None} else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +95,7 @@ def _value(value: Any) -> str:
         return f"[{', '.join([*map(_value, value[:_MOST]), *more])}]"
     if isinstance(value, float):
         return f"{value:g}"
-    return _text(value)
+    return format_value(value)
 
 
 def common_settings(trials: Sequence[Trial]) -> str:

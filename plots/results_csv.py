@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from bench.errors import error_line
 from bench.notes import Note
+from bench.settings.point_names import format_value
 from bench.trial import Trial
 from im2rec_tools.terminal import printable
-from plots.figures.model import lines
-from plots.tables.scaling import cost_columns, cost_values
+from plots.figures.model import joined, scalable
+from plots.tables.scaling import cost_columns, cost_values, varying_columns
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.exports.point import point_labels
@@ -70,7 +71,7 @@ def upstream_tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
     0.0.
     """
     tables = {}
-    for line in lines(rows):
+    for line in joined(scalable(rows), {}):
         found = [(r.trial.layout.devices, r.rate.images_per_second) for r in line.rows if r.rate]
         kept = "".join(one if one.isalnum() or one in "-_+." else " " for one in line.end)
         tables[f"{'-'.join(kept.split())}.csv"] = csv_text([_HEADER, *found])
@@ -135,10 +136,14 @@ def _table(
 ) -> tuple[list[str], list[dict[str, object]]]:
     """Return the names of the columns, and each row's values by name."""
     more = cost_columns(costs)
+    fields = [name for name in varying_columns(rows) if name not in COLUMNS]
     found = [
-        _cells(row, commit) | dict(zip(more, cost_values(row, costs), strict=True)) for row in rows
+        {name: format_value(row.trial.value(name)) for name in fields}
+        | _cells(row, commit)
+        | dict(zip(more, cost_values(row, costs), strict=True))
+        for row in rows
     ]
-    return [*COLUMNS, *more], found
+    return [*COLUMNS, *more, *fields], found
 
 
 def _column(values: list[object]) -> list[object]:
@@ -160,7 +165,8 @@ def results_frame(
 ) -> "DataFrame":
     """Return a data frame: throughput in images/s, efficiencies as fractions.
 
-    `COLUMNS` come first, then columns of `costs` if a row has one. `commit` is the checkout's.
+    `COLUMNS` come first, then columns of `costs` if a row has one, and of fields that vary.
+    `commit` is the checkout's.
     """
     from pandas import DataFrame  # noqa: PLC0415 - table_csv needs none
 

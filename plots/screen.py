@@ -94,7 +94,7 @@ class SweepScreen:
         trial = started.trial
         if not self._bar.tasks:
             self._bar.add_task("", left="")
-        self._move(started.number - 1, trial.name)
+        self._move(started.number - 1, started.name or trial.name)
         workers = f"{trial.workers} worker{'s' * (trial.workers > 1)}"
         hosts = f"{trial.hosts} host{'s' * (trial.hosts > 1)}"
         estimate = self._estimate()
@@ -140,7 +140,7 @@ class SweepScreen:
     def _line(self, text: str) -> None:
         """Print a line on the running point, above the table."""
         assert self._started is not None
-        text = f"{self._started.trial.name}: {text}"
+        text = f"{self._started.name or self._started.trial.name}: {text}"
         if self._live is None:
             echo(text, err=True)
         else:

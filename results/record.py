@@ -77,6 +77,7 @@ class Identity:
 class RepeatStart:
     """A repeat that is about to run: number `number` of `total` in this sweep.
 
+    name           name of its point among those of the sweep; '' for that of the trial
     seconds_left   estimate for this repeat and all that follow; None before one has finished
     attempt        number of its try in this sweep, by --retries
     """
@@ -87,6 +88,7 @@ class RepeatStart:
     total: int
     seconds_left: float | None = None
     attempt: int = 1
+    name: str = ""
 
 
 class Cause(StrEnum):

@@ -21,6 +21,12 @@ _CHOICE = re.compile(r" *(\S+) +x([0-9]{1,9}) *")
 # The settings that a point and its baseline must share, and those of stores with servers only.
 _same = values_of(with_role(Role.IDENTITY, Role.ORIGIN))
 _servers = values_of(with_role(Role.SERVERS))
+# Those that may differ; of several baselines, the one that shares most of them is preferred.
+_others = values_of(
+    name
+    for name in with_role(Role.SCALED, Role.SERVERS, Role.MEASURING)
+    if name not in {"kvstore", "devices"}
+)
 # The status of a requested point without a record.
 UNMEASURED = "unmeasured"
 _NOT_TRAINED = ("test-io", "bandwidth")
@@ -206,13 +212,18 @@ def _chosen(
 ) -> BaselineChoice[Kind]:
     """Return its baselines; `stores` lists all points' stores, preferred first."""
     points: dict[str, Kind] = {}
-    notes = []
+    notes, trial = [], point.trial
     for name, some in fitting.items():
         order = [*stores[_size(name, some)]]
-        # Points of one store and size differ in windows only: prefer one with a result.
+        # Points of one store and size can replace each other: prefer one with a result.
         best = min(
             some,
-            key=lambda p: (_has_servers(p), order.index(p.trial.layout.kvstore), p.rate is None),
+            key=lambda p: (
+                _has_servers(p),
+                order.index(p.trial.layout.kvstore),
+                p.rate is None,
+                _differences(p.trial, trial),
+            ),
         )
         if name != "worker" and _has_servers(best) and not all(map(is_distributed, order)):
             notes.append(_empty(name, baseline_of(best.trial), NoteKind.BASELINE_OTHER_KIND))
@@ -263,7 +274,15 @@ def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> BaselineCh
     if not fitting:
         note = _absent_note("baseline", _CELLS["baseline"], f"point {wanted}")
         return BaselineChoice(points={}, notes=(note,))
-    best = min(fitting, key=lambda p: (p.rate is None, p.status == "unstable", p.emulated))
+    best = min(
+        fitting,
+        key=lambda p: (
+            p.rate is None,
+            p.status == "unstable",
+            p.emulated,
+            _differences(p.trial, point.trial),
+        ),
+    )
     for kind, applies in {
         _lacking(best): best.rate is None,
         NoteKind.BASELINE_UNSTABLE: best.status == "unstable",
@@ -272,6 +291,10 @@ def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> BaselineCh
         if applies:
             return BaselineChoice(points={}, notes=(_empty("baseline", wanted, kind, best.status),))
     return BaselineChoice(points={"baseline": best})
+
+
+def _differences(a: Trial, b: Trial) -> int:
+    return sum(one != other for one, other in zip(_others(a), _others(b), strict=True))
 
 
 def _has_servers(point: _Point) -> bool:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, error_line, parse_int, quoted
+from bench.settings.point_names import chosen, point_words
 from bench.sweep import Sweep
-from bench.trial import Trial, changed, chosen, shown
+from bench.trial import Trial, changed, shown
 from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import report_load
@@ -99,13 +100,13 @@ def only(what: Sweep, point: str) -> Trial:
     """Return the one point that these words select; SpecError if they select several."""
     found = chosen(what.trials, point)
     if len(found) > 1:
-        names = ", ".join(trial.name for trial in found)
+        names = ", ".join(point_words(found))
         raise SpecError(
             error_line(
                 "--point",
                 expected="words of one point's name",
                 got=f"{quoted(point)}, which fits {len(found)}: {names}",
-                fix="Add a word",
+                fix="Add a word, or FIELD=VALUE",
             )
         )
     return found[0]

@@ -175,22 +175,30 @@ def _with_earlier(
     from results.errors import StoreError
     from results.reader import asked_identities
 
-    chosen = {trial.name for trial, _ in wanted}
+    chosen = {_without_faults(trial) for trial, _ in wanted}
     earlier: set[Identity] = set()
     with suppress(StoreError):  # a damaged list is replaced
-        earlier = {name for name in asked_identities(folder) if name.name not in chosen}
+        earlier = set(asked_identities(folder))
     keys = {name.key for name in earlier}
-    trials = tuple(one for one in whole.trials if one.key in keys)
+    others = [one for one in whole.trials if _without_faults(one) not in chosen]
+    trials = tuple(one for one in others if one.key in keys)
     if not trials:
         return wanted
-    repeats = max(name.repeat for name in earlier) + 1
+    kept = {one.key for one in trials}
+    repeats = max(name.repeat for name in earlier if name.key in kept) + 1
     found = list(wanted)
     for trial in trials:
         with suppress(SpecError, LaunchError):  # other hosts have run it
-            others = points(replace(whole, trials=(trial,), repeats=repeats), where)
-            found += [run for run in others if run[1] in earlier]
-    places = {trial.name: place for place, trial in enumerate(whole.trials)}
-    return sorted(found, key=lambda run: (run[1].repeat, places[run[0].name]))
+            runs = points(replace(whole, trials=(trial,), repeats=repeats), where)
+            found += [run for run in runs if run[1] in earlier]
+    places = {_without_faults(trial): place for place, trial in enumerate(whole.trials)}
+    # A batch of --auto-batch is not that of the file.
+    return sorted(found, key=lambda run: (run[1].repeat, places.get(_without_faults(run[0]), 0)))
+
+
+def _without_faults(trial: Trial) -> str:
+    """Return the key of the trial without faults, which an option may have added."""
+    return trial.replace(fake_faults=()).key
 
 
 @hosts_task(

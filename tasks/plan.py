@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
 from bench.networks import named
+from bench.settings.point_names import chosen, format_value, point_names, varying
 from bench.sweep import (
     MOST_REPEATS,
     SHIPPED,
@@ -19,7 +20,6 @@ from bench.sweep import (
     unused_file,
     with_fault,
 )
-from bench.trial import chosen
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.progress import time_left
 from im2rec_tools.terminal import echo
@@ -42,11 +42,15 @@ ENGINE = OptionHelp(
 )
 _SIMULATED = "simulated"
 _MOST_MINUTES = 100_000
+_MOST_VALUES = 12
 JOB_GROUP = "Job"
 PLAN_OPTIONS = {
     "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a file with or without .toml"),
     "point": OptionHelp(
-        "WORDS", "Only points whose names contain these words: 'resnet-152 x32'", empty="all"
+        "WORDS",
+        "Only points whose names contain these words, or have FIELD=VALUE: "
+        "'resnet-152 x32 gc_type=2bit'",
+        empty="all",
     ),
     "precision": OptionHelp(
         "FRACTION",
@@ -207,17 +211,40 @@ def sweep_forecast(
 
 
 def plan_line(points: Sequence[PointForecast], hosts: Sequence[Host]) -> str:
-    """Return the line '8 points, 24 runs, 0 measured, about 4 min on ...'."""
+    """Return the line '8 points, 24 runs, 72 processes, 0 measured, about 4 min'."""
+    processes = sum(one.processes for one in points)
     runs, measured = sum(one.runs for one in points), sum(one.measured for one in points)
     parts = [
         f"{len(points)} point{'s' * (len(points) != 1)}",
         f"{runs} run{'s' * (runs != 1)}",
+        f"{processes} process{'es' * (processes != 1)}",
         f"{measured} measured",
     ]
     if measured < runs:
         left = time_left(sum(one.seconds_left for one in points))
         parts.append(f"about {left} on {_place(points, hosts)}{_assumption(points)}")
     return ", ".join(parts)
+
+
+def product_lines(trials: Sequence[Trial]) -> list[str]:
+    """Return the line 'varies: kvstore (local, dist_sync), devices (1, 2)', if any."""
+    from plots.format import list_names
+
+    values: dict[str, list[str]] = {
+        "network": [trial.label for trial in trials],
+        "mode": [trial.mode for trial in trials],
+        "kvstore": [trial.store_name for trial in trials],
+        "devices": [str(trial.layout.devices) for trial in trials],
+    }
+    for name in varying(trials):
+        values[name] = [format_value(trial.value(name)) for trial in trials]
+    distinct = {name: list(dict.fromkeys(some)) for name, some in values.items()}
+    parts = [
+        f"{name} ({list_names(some, _MOST_VALUES, ', ')})"
+        for name, some in distinct.items()
+        if len(some) > 1
+    ]
+    return [f"varies: {', '.join(parts)}"] if parts else []
 
 
 def _place(points: Sequence[PointForecast], hosts: Sequence[Host]) -> str:
@@ -241,15 +268,16 @@ def _show_points(points: Sequence[PointForecast], hosts: Sequence[Host]) -> None
     from im2rec_tools.console import Screen, cell
     from plots.tables.layout import terminal_table
 
-    echo(plan_line(points, hosts))
+    echo(plan_line(points, hosts), *product_lines([one.trial for one in points]))
     names = ("point", "devices", "hosts", "batch", "runs", "time left")
     table = terminal_table(names, {"point"})
-    for one in points:
+    shown = point_names([one.trial for one in points])
+    for one, name in zip(points, shown, strict=True):
         trial = one.trial
         batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
         left = f"about {time_left(one.seconds_left)}" if one.seconds_left else "measured"
         counts = (trial.layout.devices, trial.hosts, batch, f"{one.measured}/{one.runs}", left)
-        table.add_row(*(cell(str(value)) for value in (trial.name, *counts)))
+        table.add_row(*(cell(str(value)) for value in (name, *counts)))
     console = Screen(highlight=False)
     wide = console if console.is_terminal else Screen(highlight=False, width=120)
     wide.print(table)

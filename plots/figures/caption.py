@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from plots.figures.model import TRAINING, drawable, network_label
+from bench.settings.point_names import format_value
+from plots.figures.model import TRAINING, drawable, line_fields, network_label, scalable
 from plots.format import REHEARSAL_NOTE, error_bar_note, list_names
 from plots.point_labels import common_settings, varied_settings
 from results.quality import Quality
@@ -61,8 +62,29 @@ def caption(run: Run) -> str:
     drawn = drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
     varied = varied_settings([row.trial for row in drawn])
     own = [f"settings of single points: {varied}"] if varied else []
-    lines = [provenance(run), _how(run, drawn), settings_line(drawn), *own, *_left_out(run.rows)]
+    lines = [provenance(run), _how(run, drawn), settings_line(drawn), *own]
+    lines += [varied_line(run.rows), *_left_out(run.rows)]
     return "\n".join(filter(None, [*simulated, *named, *lines]))
+
+
+def varied_line(rows: Sequence[ScalingRow]) -> str:
+    """Return the settings that vary, and the values that are not drawn.
+
+    '' if at most one setting varies.
+    """
+    first, *others = line_fields(rows) or [""]
+    drawn, found = drawable(rows), scalable(rows)
+    parts = []
+    for name in others:
+        shown, every = (_values(some, name) for some in (drawn, found))
+        rest = _named([one for one in every if one not in shown])
+        more = f" (in the table only: {rest})" if rest else ""
+        parts.append(f"{name} {_named(shown)}{more}")
+    return f"lines by {first}; drawn with {'; '.join(parts)}" if parts else ""
+
+
+def _values(rows: Sequence[ScalingRow], name: str) -> list[str]:
+    return list(dict.fromkeys(format_value(row.trial.value(name)) for row in rows))
 
 
 def method(run: Run, rows: Sequence[ScalingRow]) -> list[str]:
@@ -143,7 +165,7 @@ def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
     }
     for what, found in listed.items():
         if found:
-            yield f"{what}: {_named([row.trial.name for row in found])}"
+            yield f"{what}: {_named(list(dict.fromkeys(row.trial.name for row in found)))}"
 
 
 def _named(names: Sequence[str]) -> str:

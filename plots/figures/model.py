@@ -1,11 +1,11 @@
 """The model of a figure: lines, failed points, ceilings, the second host."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.settings.point_names import format_fields
 from bench.trial import FIELDS
-from plots.point_labels import format_fields
 from results.imports.point import IMPORTED
 from results.record import grouped
 from results.run import Run
@@ -17,6 +17,8 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 MARKERS = ("o", "s", "D", "^", "v", "P", "p", "<", ">", "h", "*", "8")
 _LINES = ("-", "--", ":", "-.")
 TRAINING = ("synthetic", "real")
+# Those of a script only make a simulation.
+_SETTINGS = tuple(name for name in FIELDS if not name.startswith("fake_"))
 # Follows the name of a simulated run.
 REHEARSAL = " (simulated)"
 
@@ -56,7 +58,7 @@ class FailedPoint:
     colour: str
 
 
-def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+def scalable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """Return good training points, without networks that have one device count only.
 
     If all networks have one device count only, all their points stay.
@@ -68,20 +70,61 @@ def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     return scaled or good
 
 
+def line_fields(rows: Sequence[ScalingRow]) -> list[str]:
+    """Return the settings that vary within one kvstore of a network."""
+    groups = grouped((_store(row), row) for row in scalable(rows)).values()
+    found = {name for group in groups for name in _varied(group, _SETTINGS)}
+    return [name for name in FIELDS if name in found]
+
+
+def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+    """Return the `scalable` points that are drawn: one line per value of one setting.
+
+    If several settings vary, the first one names the lines. A line has the points with one
+    combination of the others, that of the most points; only the table shows the rest.
+    """
+    found = scalable(rows)
+    names = line_fields(rows)
+    if len(names) < 2:
+        return found
+    first, *others = names
+    drawn: set[int] = set()
+    for group in grouped(((_line_family(row, first)), row) for row in found).values():
+        combinations = grouped((tuple(map(row.trial.value, others)), row) for row in group)
+        # One combination for all stores, if they have it: their points may share a line.
+        ordered = sorted(combinations.values(), key=lambda some: -len(some))
+        for store in dict.fromkeys(row.trial.layout.kvstore for row in group):
+            own = ([r for r in some if r.trial.layout.kvstore == store] for some in ordered)
+            drawn.update(map(id, next(filter(None, own))))
+    return [row for row in found if id(row) in drawn]
+
+
+def _line_family(row: ScalingRow, field: str) -> tuple[str, str, object]:
+    return network_label(row), _origin(row), row.trial.value(field)
+
+
+def _store(row: ScalingRow) -> tuple[str, str, str]:
+    return network_label(row), _origin(row), row.trial.layout.kvstore
+
+
 def is_drawn(rows: Sequence[ScalingRow]) -> bool:
     """Return whether there is a training point to draw, with a result or without."""
     return bool(drawable(rows) or failed_points(rows))
 
 
 def lines(rows: Sequence[ScalingRow]) -> list[Line]:
-    """Return drawable points as lines: color by network, dashes by store, own marker.
+    """Return the lines of the points that a figure draws."""
+    return joined(drawable(rows), _colours(rows))
+
+
+def joined(rows: Sequence[ScalingRow], colours: Mapping[str, str]) -> list[Line]:
+    """Join points to lines: color by network, dashes by store, own marker.
 
     A network's stores that share no device count form one line, as in a study that uses one store
     within a host and another across hosts. Points of different tools are never joined.
     """
     found: list[Line] = []
-    colours = _colours(rows)
-    for name, group in grouped((network_label(row), row) for row in drawable(rows)).items():
+    for name, group in grouped((network_label(row), row) for row in rows).items():
         parts = _parts(group)
         for place, (what, members) in enumerate(parts):
             found.append(
@@ -90,7 +133,7 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
                     what=what,
                     alone=len(parts) == 1,
                     rows=tuple(sorted(members, key=lambda row: row.trial.layout.devices)),
-                    colour=colours[name],
+                    colour=colours.get(name, ""),
                     marker=MARKERS[len(found) % len(MARKERS)],
                     dashes=_LINES[place % len(_LINES)],
                 )
@@ -143,7 +186,7 @@ def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
         stores = {" / ".join(stores): list(rows)}
     found = []
     for store, members in stores.items():
-        names = _varied(members, [name for name in FIELDS if not name.startswith("fake_")])
+        names = _varied(members, _SETTINGS)
         texts = grouped((format_fields(row.trial, names), row) for row in members)
         for more, some in texts.items():
             found.append((f"{store}, {more}" if more else store, some))

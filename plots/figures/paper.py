@@ -18,7 +18,7 @@ from plots.figures.axes import (
     log_axis,
     zero_based_axis,
 )
-from plots.figures.caption import method
+from plots.figures.caption import method, varied_line
 from plots.figures.labels import LineEnd, matplotlib_text
 from plots.figures.model import TRAINING, FigureModel, drawable, figure_model
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP, Panel
@@ -216,7 +216,9 @@ def caption(run: Run, name: str, linear: bool = False) -> str:
     if name == "efficiency" and not linear:
         axes = "logarithmic device axis"
     subject = f"{_SUBJECTS[name]}{baseline} by number of devices ({axes})"
-    return " ".join([f"{subject}.", *_marks(run, shown, name), *method(run, some)])
+    varied = varied_line(run.rows)
+    lines = [f"{varied[:1].upper()}{varied[1:]}."] if varied else []
+    return " ".join([f"{subject}.", *lines, *_marks(run, shown, name), *method(run, some)])
 
 
 def _marks(run: Run, shown: FigureModel, name: str) -> list[str]:
@@ -240,7 +242,8 @@ def _marks(run: Run, shown: FigureModel, name: str) -> list[str]:
 
 
 def _named(text: str, rows: Sequence[ScalingRow]) -> str:
-    return f"{text} {list_names([row.trial.name for row in rows], _MOST_NAMED)}" if rows else ""
+    names = list(dict.fromkeys(row.trial.name for row in rows))
+    return f"{text} {list_names(names, _MOST_NAMED)}" if rows else ""
 
 
 def save(figure: Figure, text: str, path: Path) -> list[Path]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from bench.settings.point_names import is_called
 from bench.settings.secrets import MASK, command_line, masked_word, names
-from bench.trial import is_called
 from results.run import ELSEWHERE, Run
 from results.run_folder import SWEEP
 from results.scaling import ScalingRow
@@ -11,8 +11,10 @@ from results.scaling import ScalingRow
 _FAB = ("fab", "bench.sweep")
 
 
-def rerun_command(run: Run, row: ScalingRow) -> str:
+def rerun_command(run: Run, row: ScalingRow, point: str = "") -> str:
     """Return the command that reruns the point; '' if the run lacks its sweep file.
+
+    `point` has the words that select it, if its name does not.
 
     The command runs in the checkout, with the options recorded in the run, if any. It names the
     folder of a run outside the checkout RUN.
@@ -20,7 +22,7 @@ def rerun_command(run: Run, row: ScalingRow) -> str:
     if not run.location:
         return ""
     sweep = f"{run.location}/{SWEEP}"
-    words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
+    words = (".venv/bin/fab", "bench.sweep", sweep, "--point", point or row.trial.name)
     # A secret is stored as NAME=***; `-x NAME` passes its value on.
     given = [masked_word(word).removesuffix(f"={MASK}") for word in _options(run, row)]
     for name in names(row.trial.layout.env):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.notes import texts
+from bench.settings.point_names import point_words
 from plots.page.commands import first_processes, rerun_command, rerun_title
 from results.repeat import RankSpeed, RepeatSummary
 from results.run import Run
@@ -99,10 +100,10 @@ def _pack(run: Run, keep: int) -> str:
     title = rerun_title(run)
     points = [
         {
-            "replay": {"title": title, "command": rerun_command(run, row)},
+            "replay": {"title": title, "command": rerun_command(run, row, words)},
             "repeats": [_repeat(one, keep) for one in row.repeats],
         }
-        for row in run.rows
+        for row, words in zip(run.rows, point_words([r.trial for r in run.rows]), strict=True)
     ]
     text = json.dumps(points, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()

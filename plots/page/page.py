@@ -10,15 +10,15 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from bench.notes import texts
+from bench.settings.point_names import point_names
 from plots.failures import Failures, attempt_items, attempt_lines
-from plots.figures.caption import hardware, settings_line
+from plots.figures.caption import hardware, settings_line, varied_line
 from plots.format import has_assumed_scatter, status_text
 from plots.items import one_sentence
 from plots.page.commands import reproduce_note
 from plots.page.details import packed_details
 from plots.page.facts import environment_facts, host_table
 from plots.page.panels import panel_data
-from plots.point_labels import point_names
 from plots.summary import summary_items
 from plots.tables.scaling import column_notes, filled_table, point_notes, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
@@ -78,6 +78,7 @@ def _known(
         "troubles": trouble_lines(run.troubles),
         "machine": hardware(environment),
         "settings": settings_line(run.rows),
+        "varied": varied_line(run.rows),
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": run.sources,

@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
+from bench.settings.point_names import point_names
 from plots.figures.model import MARKERS, Line, figure_model, network_label, one_device, run_title
 from plots.page.details import thin_values
-from plots.point_labels import point_names
 from plots.results_csv import table_csv
 from plots.summary import caveat_names
 from results.cost.cost import NO_COSTS, Costs

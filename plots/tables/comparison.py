@@ -6,10 +6,10 @@ from dataclasses import replace
 from rich.text import Text
 
 from bench.notes import Note, NoteKind, sentence
+from bench.settings.point_names import point_names
 from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
 from plots.format import REHEARSAL_NOTE, in_line, list_names, significant
-from plots.point_labels import point_names
 from plots.quality import next_command
 from plots.results_csv import csv_text
 from plots.tables.layout import markdown_table, terminal_table

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 
 from bench.errors import error_line
+from bench.settings.point_names import distinguishing_fields
 from plots.figures.caption import method
 from plots.figures.model import TRAINING, network_label
 from plots.format import in_line, latex_text, significant, status_text
-from plots.point_labels import distinguishing_fields
 from plots.tables.layout import markdown_table
 from results.errors import StoreError
 from results.rates import Ratio

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from bench.kvstores import is_distributed
 from bench.notes import texts
-from bench.trial import Trial
+from bench.settings.point_names import format_value, point_names, varying
+from bench.trial import FIELDS, Trial
 from im2rec_tools.console import cell, is_limited, line, screen_for, table_width, text_width
 from plots.failed_repeats import failure_place
 from plots.failures import Failures, attempt_items, attempt_lines, attempt_text
@@ -27,11 +28,7 @@ from plots.format import (
     status_text,
 )
 from plots.items import Item, markdown_list, plain_lines
-from plots.point_labels import (
-    distinguishing_fields,
-    point_names,
-    settings_of,
-)
+from plots.point_labels import settings_of
 from plots.summary import summary_items
 from plots.tables.layout import markdown_table, terminal_table
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
@@ -69,7 +66,12 @@ HEADER = (
 # Follows the status of a point that has caveats in the summary.
 MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
-_TEXT = ("network", "kvstore", "quality", "status")
+_TEXT = (
+    *("network", "kvstore", "quality", "status"),
+    *(name for name, field in FIELDS.items() if field.type not in {bool, int, float}),
+)
+# The columns before those of the fields that vary.
+_NAMED = 2
 # Parts of `show` besides the summary and the short table.
 WIDE, NOTES = "wide", "notes"
 _MOST_TROUBLES = 5
@@ -175,10 +177,19 @@ def _efficiency(against: Scaling | None) -> str:
     return "" if against is None else format_percent(against.efficiency)
 
 
+def varying_columns(rows: Sequence[ScalingRow]) -> list[str]:
+    """Return the fields that distinguish points of one network, kvstore and size.
+
+    The batch has a column of its own.
+    """
+    return [name for name in varying([row.trial for row in rows]) if name != "batch_per_device"]
+
+
 def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
-    """Return `HEADER` with columns for a chosen baseline and costs."""
+    """Return `HEADER` with columns for varying fields, a chosen baseline and costs."""
+    names = (*HEADER[:_NAMED], *varying_columns(rows), *HEADER[_NAMED:-2])
     chosen = [f"{name} vs {one}" for one in _chosen(rows) for name in ("speed-up", "efficiency")]
-    return (*HEADER[:-2], *chosen, *cost_headers(costs), *HEADER[-2:])
+    return (*names, *chosen, *cost_headers(costs), *HEADER[-2:])
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
@@ -188,8 +199,8 @@ def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
 
 def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str, ...]]:
     """Return the cells of all rows under `header`, as text."""
-    labels = distinguishing_fields([row.trial for row in rows])
-    return [cells(row, more, costs) for row, more in zip(rows, labels, strict=True)]
+    names = varying_columns(rows)
+    return [cells(row, names, costs) for row in rows]
 
 
 def filled_table(
@@ -201,8 +212,8 @@ def filled_table(
     return list(compress(names, filled)), [list(compress(one, filled)) for one in found]
 
 
-def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
-    """Return the row's cells; `more` are its distinguishing fields."""
+def cells(row: ScalingRow, fields: Sequence[str] = (), costs: Costs = NO_COSTS) -> tuple[str, ...]:
+    """Return the row's cells; `fields` are those that have a column."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     over = row.baseline
     chosen = (format_speedup(over.speedup) if over else "", _efficiency(over))
@@ -210,8 +221,9 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
     batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
     devices = f"{trial.layout.devices}*" if row.emulated else str(trial.layout.devices)
     return (
-        ", ".join(filter(None, (trial.label, _MODES.get(trial.mode), more))),
+        ", ".join(filter(None, (trial.label, _MODES.get(trial.mode)))),
         trial.store_name,
+        *(format_value(trial.value(name)) for name in fields),
         devices,
         batch,
         significant(rate.images_per_second) if rate else "",
@@ -438,23 +450,24 @@ def short_table(
     """
     money = cost_headers(costs) if costs.prices else ()
     chosen = next((one.chosen_baseline for one in rows if one.chosen_baseline), None)
-    names = ["network", "kvstore", "devices", "images/s"]
-    names += [f"efficiency vs {chosen}" if chosen else "efficiency", *money, "quality", "status"]
-    labels = distinguishing_fields([row.trial for row in rows])
+    efficiency = f"efficiency vs {chosen}" if chosen else "efficiency"
+    fields = varying_columns(rows)
+    first = [*HEADER[:_NAMED], *fields, "devices"]
+    names = [*first, "images/s", efficiency, *money, "quality", "status"]
     found = []
-    for row, more in zip(rows, labels, strict=True):
-        full = dict(zip(HEADER[:3], cells(row, more)[:3], strict=True))
+    for row in rows:
+        full = dict(zip(first, cells(row, fields), strict=False))
         rate = row.rate if row.trial.mode != "bandwidth" else None
         shown = row.shown_scaling
-        cell_of = {"images/s": format_rate(rate) if rate else "", names[4]: _efficiency(shown)}
+        cell_of = {"images/s": format_rate(rate) if rate else "", efficiency: _efficiency(shown)}
         marked = f" {MARK}" * row.has_caveats
         cell_of |= {"quality": f"{row.quality or ''}{marked}", "status": row.status}
         cell_of |= dict(zip(money, map(_amount, costs.found(row)), strict=False))
         found.append([str((full | cell_of)[name]) for name in names])
-    if len({tuple(one[:3]) for one in found}) < len(found):
-        names.insert(3, "batch")
+    if len({tuple(one[: len(first)]) for one in found}) < len(found):
+        names.insert(len(first), "batch")
         for one, row in zip(found, rows, strict=True):
-            one.insert(3, str(row.trial.device_batch))
+            one.insert(len(first), str(row.trial.device_batch))
     needed = [
         any(column) and (name != "status" or any(one != "ok" for one in column))
         for name, column in zip(names, zip(*found, strict=True), strict=True)

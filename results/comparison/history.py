@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from bench.errors import SpecError, error_line, quoted
+from bench.settings.point_names import is_called, point_words
 from results.comparison.differences import run_differences
 from results.comparison.pairs import setting_changes
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -26,13 +28,13 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
 
     Raises SpecError if no point matches, or several do.
     """
-    wanted = set(words.split())
-    found = [
-        (run, row) for run in runs for row in run.rows if wanted <= set(row.trial.name.split())
-    ]
+    found = [(run, row) for run in runs for row in run.rows if is_called(row.trial, words)]
     names = list(dict.fromkeys(row.trial.name for _, row in found))
     if words in names:  # a whole name may be part of another
+        found = [(run, row) for run, row in found if row.trial.name == words]
         names = [words]
+    alike = grouped((run.name, row.trial) for run, row in found).values()
+    names = next((point_words(some) for some in alike if len(names) == 1 < len(some)), names)
     if len(names) != 1:
         matches = f"these match: {', '.join(names)}" if names else "no point matches"
         fix = "Add words" if names else "'fab report.show' lists the points of a run"
@@ -47,11 +49,10 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
         )
     entries = []
     for run, row in found:
-        if row.trial.name == names[0]:
-            # The start of the first repeat, else of the run; '' if neither is recorded.
-            starts = (one.started for one in row.repeats if one.started)
-            date = min(starts, default=str(run.environment.get("date", "")))
-            entries.append(HistoryEntry(run=run, row=row, date=date))
+        # The start of the first repeat, else of the run; '' if neither is recorded.
+        starts = (one.started for one in row.repeats if one.started)
+        date = min(starts, default=str(run.environment.get("date", "")))
+        entries.append(HistoryEntry(run=run, row=row, date=date))
     entries.sort(key=lambda one: one.date)
     later = [replace(new, changed=_changed(old, new)) for old, new in pairwise(entries)]
     return [entries[0], *later]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import SpecError, error_line, quoted
-from bench.trial import chosen
+from bench.settings.point_names import chosen
 from results.errors import StoreError
 
 if TYPE_CHECKING:

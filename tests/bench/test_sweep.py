@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import SpecError
-from bench.sweep import load_sweep, series, spread, within
+from bench.settings.product import series
+from bench.sweep import load_sweep, spread, within
 
 pytestmark = pytest.mark.pythons
 
@@ -118,7 +119,7 @@ def test_another_engine_can_be_asked_for() -> None:
 
 
 def test_points_that_two_tables_ask_for_are_measured_once(tmp_path: Path) -> None:
-    text = POINT + "devices = [1, 1]\n[[points]]\nnetwork = 'alexnet'\n"
+    text = POINT + "devices = [1]\n[[points]]\nnetwork = 'alexnet'\n"
     assert len(load_sweep(sweep_file(tmp_path, text)).trials) == 1
 
 

@@ -8,8 +8,8 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench.errors import SpecError
+from bench.settings.point_names import chosen
 from bench.sweep import load_sweep, with_fault
-from bench.trial import chosen
 from results.run import load
 from tests.support.paths import ROOT
 from tests.support.programs.commands import SWEEP, fab, refusal, sweep_file

@@ -74,15 +74,18 @@ def test_the_line_counts_points_and_runs_and_names_an_assumption() -> None:
     here = [this_machine()]
     unknown = forecast(trials, 3, [trials[0].key], [])
     assert plan_line(unknown, here) == (
-        "2 points, 6 runs, 1 measured, about 4 min on this machine, "
+        "2 points, 6 runs, 6 processes, 1 measured, about 4 min on this machine, "
         "assuming 45 s per run: no earlier records"
     )
     known = forecast(trials, 3, [], [took(trials[0], 15.0, 5.0)])
-    assert plan_line(known, here) == "2 points, 6 runs, 0 measured, about 2 min on this machine"
+    assert (
+        plan_line(known, here)
+        == "2 points, 6 runs, 6 processes, 0 measured, about 2 min on this machine"
+    )
     listed = [replace(one, login=Login(host=one.name)) for one in pretend(2, 1)]
     assert "on 2 hosts" in plan_line(known, listed)
     done = forecast(trials[:1], 1, [trials[0].key], [])
-    assert plan_line(done, here) == "1 point, 1 run, 1 measured"
+    assert plan_line(done, here) == "1 point, 1 run, 1 process, 1 measured"
 
 
 def test_only_good_runs_of_this_machine_count(tmp_path: Path) -> None:
@@ -119,12 +122,14 @@ def test_a_plan_begins_with_its_line_and_takes_the_options_of_a_sweep(
     file.write_text(SWEEP)
     bench_plan.body(Context(), str(file), run=f"{tmp_path}/run")
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first.startswith("4 points, 12 runs, 0 measured, about 9 min on this machine, assum")
+    assert first.startswith("4 points, 12 runs, 30 processes, 0 measured, about 9 min on")
     (row,) = (line.split() for line in rest if "dist_sync x2" in line)
     assert row[3:7] == ["2", "1", "4/4/8", "0/3"]
     options = {"point": "local", "repeats": "2", "engine": "simulated", "run": f"{tmp_path}/run"}
     bench_plan.body(Context(), str(file), **options)
-    assert capsys.readouterr().out.startswith("2 points, 4 runs, 0 measured, about 4 s on this")
+    assert capsys.readouterr().out.startswith(
+        "2 points, 4 runs, 4 processes, 0 measured, about 4 s on"
+    )
     code, text = refusal(bench_plan, str(file), hosts="h:2", scheduler="last")
     assert (code, text.partition(",")[0]) == (2, "error: --scheduler: expected first or controller")
 

@@ -81,7 +81,7 @@ def test_a_new_file_is_written_once_and_planned(
     bench_new.body(Context(), name, minutes="10", networks="tiny")
     file, line, *_, plan, sweep = capsys.readouterr().out.splitlines()
     assert file == f"{name}.toml"
-    assert " runs, 0 measured, about " in line
+    assert " processes, 0 measured, about " in line
     assert (plan, sweep) == (f"fab bench.plan {name}", f"fab bench.sweep {name}")
     before = Path(file).read_text()
     assert load_sweep(name) == load_sweep(file)  # with and without .toml

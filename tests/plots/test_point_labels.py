@@ -1,7 +1,7 @@
 """Labels of points that differ only in other settings."""
 
+from bench.settings.point_names import distinguishing_fields
 from bench.trial import make
-from plots.point_labels import distinguishing_fields
 
 BASE = {"network": "tiny", "kvstore": "dist_sync", "devices": 2, "batch_per_device": 8}
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from bench.settings.point_names import point_names
 from bench.trial import FIELDS, Trial
 from plots.figures.caption import caption, settings_line
 from plots.markdown import document
 from plots.page.page import page
-from plots.point_labels import common_settings, point_names, settings_of
+from plots.point_labels import common_settings, settings_of
 from plots.tables.scaling import notes, show
 from results.run import Run
 from tests.support.runs.scenes import point, run, three
@@ -88,7 +89,7 @@ def test_a_script_names_points_only_if_nothing_else_tells_them_apart() -> None:
     other_script = base.replace(fake_noise=0.5)
     both = base.replace(dtype="bfloat16", fake_noise=0.5)
     assert "fake_noise" in point_names([base, other_script])[1]
-    assert point_names([base, both])[1].endswith("(dtype bfloat16)")
+    assert point_names([base, both]) == ["alexnet local x1", "alexnet local bfloat16 x1"]
 
 
 def test_a_setting_of_most_points_is_in_the_header_line_and_others_at_their_points() -> None:

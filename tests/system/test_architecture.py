@@ -16,7 +16,8 @@ AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage", "mlflow", "
 _CONSOLE = "im2rec_tools.*"  # terminal, files, errors, progress
 _LAUNCH = (
     *(f"bench.{name}" for name in ("auto_batch", "engines", "environment", "errors", "events")),
-    *(f"bench.{name}" for name in ("notes", "settings.secrets", "sweep", "trial")),
+    *(f"bench.{name}" for name in ("notes", "settings.secrets", "settings.point_names")),
+    *("bench.sweep", "bench.trial"),
     *(f"bench.data.{name}" for name in ("page_cache", "partition", "shards")),
     *("results.errors", "results.progress", "results.record", "results.run_folder"),
     *("results.store", "results.worker_log", "results.host_facts"),
@@ -30,7 +31,7 @@ _RESULTS = (
 )
 _PLOTS = (
     *(f"bench.{name}" for name in ("errors", "events", "kvstores", "networks", "notes")),
-    *("bench.settings.secrets", "bench.trial", "results", _CONSOLE),
+    *("bench.settings.point_names", "bench.settings.secrets", "bench.trial", "results", _CONSOLE),
 )
 # What the modules of a folder, and of those below it that have no line, may import besides each
 # other. "a.b": this module or folder with all below it; "a.*": the modules directly in a.

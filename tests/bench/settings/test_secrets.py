@@ -209,7 +209,9 @@ def test_variables_of_a_host_that_are_none_are_nothing() -> None:
         assert secrets.masked(said) == {}
 
 
-@pytest.mark.parametrize("text", [f'"api_key={S}"', f'[["api_key={S}"]]', f'{{ a = "key={S}" }}'])
+@pytest.mark.parametrize(
+    "text", [f'"api_key={S}"', f'[["api_key={S}"], 1]', f'{{ a = "key={S}" }}']
+)
 def test_an_environment_that_cannot_be_is_refused_without_its_secrets(
     tmp_path: Path, text: str
 ) -> None:

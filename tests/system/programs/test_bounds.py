@@ -7,7 +7,8 @@ import pytest
 
 from bench.errors import SpecError
 from bench.errors import parse_float as option
-from bench.sweep import MOST_POINTS, load_sweep, spread
+from bench.settings.product import MOST_POINTS
+from bench.sweep import load_sweep, spread
 from bench.trial import FIELDS
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.lists import parse
@@ -24,7 +25,7 @@ SERVERS = "kvstore = 'dist_sync'\ndevices = 2\ndevices_per_host = 1\n"
 def refused(tmp_path: Path, text: str, engine: str | None = None) -> str:
     path = tmp_path / "x.toml"
     path.write_text(text)
-    with pytest.raises(SpecError, match=r"x\.toml: ") as error:
+    with pytest.raises(SpecError, match=r"x\.toml(:\d+)?: ") as error:
         load_sweep(str(path), engine=engine)
     message = str(error.value)
     assert "\n" not in message

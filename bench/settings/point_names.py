@@ -1,0 +1,139 @@
+"""Names of a sweep's points, and the words that select points."""
+
+from collections.abc import Sequence
+
+from bench.errors import SpecError, error_line, quoted
+from bench.trial import FIELDS, Trial
+
+# Values of a field to print; a list may have hundreds.
+_MOST = 8
+# Names of points to print in an error.
+_MOST_NAMES = 30
+# The script of the simulated engine, which only records and results.csv show.
+_SCRIPT = "fake_"
+# The name of a point contains these if they have no default.
+_IN_NAME = ("dtype", "gc_type", "costs")
+
+
+def differing(trials: Sequence[Trial]) -> list[list[str]]:
+    """Return, per trial, the fields that differ among trials with its label.
+
+    The label is network, mode, kvstore and devices. Empty for a trial with a unique label.
+    """
+    alike: dict[object, list[Trial]] = {}
+    for trial in trials:
+        alike.setdefault(_shown(trial), []).append(trial)
+    names = {shown: _differing(members) for shown, members in alike.items()}
+    return [names[_shown(trial)] for trial in trials]
+
+
+def _differing(trials: Sequence[Trial]) -> list[str]:
+    """Return the fields that differ; those of a script only if no others do."""
+    if len(trials) == 1:
+        return []
+    names = [name for name in FIELDS if len({one.value(name) for one in trials}) > 1]
+    plain = [name for name in names if not name.startswith(_SCRIPT)]
+    distinct = {tuple(one.value(name) for name in plain) for one in trials}
+    return plain if len(distinct) == len(set(trials)) else names
+
+
+def _shown(trial: Trial) -> object:
+    return trial.label, trial.mode, trial.layout.kvstore, trial.layout.devices
+
+
+def varying(trials: Sequence[Trial]) -> list[str]:
+    """Return the fields that `differing` has for some point, in the order of records."""
+    found = {name for names in differing(trials) for name in names}
+    return [name for name in FIELDS if name in found]
+
+
+def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
+    """Return the `differing` fields as text: 'dtype bfloat16, gc_type 2bit'."""
+    return [
+        format_fields(trial, names) for trial, names in zip(trials, differing(trials), strict=True)
+    ]
+
+
+def point_names(trials: Sequence[Trial]) -> list[str]:
+    """Return names with the fields that they lack: 'tiny local x2 (lr 0.1)'."""
+    found = []
+    for trial, names in zip(trials, _unnamed(trials), strict=True):
+        text = format_fields(trial, names)
+        found.append(f"{trial.name} ({text})" if text else trial.name)
+    return found
+
+
+def point_words(trials: Sequence[Trial]) -> list[str]:
+    """Return the words that select each point: 'tiny local x2 lr=0.1'."""
+    found = []
+    for trial, names in zip(trials, _unnamed(trials), strict=True):
+        words = {name: _word(trial, name) for name in names}
+        more = (f"{name}={word}" for name, word in words.items() if word)
+        found.append(" ".join([trial.name, *more]))
+    return found
+
+
+def _unnamed(trials: Sequence[Trial]) -> list[list[str]]:
+    """Return the `differing` fields that the name of a point does not contain."""
+    return [[name for name in names if name not in _IN_NAME] for names in differing(trials)]
+
+
+def format_fields(trial: Trial, names: Sequence[str]) -> str:
+    """Return the trial's fields as text: 'dtype bfloat16, gc_type 2bit'."""
+    return ", ".join(f"{name} {format_value(trial.value(name))}" for name in names)
+
+
+def format_value(value: object) -> str:
+    """Return the value of a field as text: 'true', '1 2', 'none' if it is empty."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        more = f" and {len(value) - _MOST} more" if len(value) > _MOST else ""
+        return (" ".join(map(str, value[:_MOST])) or "none") + more
+    return "none" if value in {"", None} else str(value)
+
+
+def _word(trial: Trial, name: str) -> str:
+    """Return the value as one word of a selection; '' if it has a space."""
+    value = trial.value(name)
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else format_value(value)
+    return "" if any(one.isspace() for one in text) else text
+
+
+def is_called(trial: Trial, words: str) -> bool:
+    """Return whether all words fit: words of the trial's name, or FIELD=VALUE."""
+    name = set(trial.name.split())
+    return all(word in name or _has(trial, word) for word in words.split())
+
+
+def _has(trial: Trial, word: str) -> bool:
+    name, _, text = word.partition("=")
+    if name not in FIELDS:
+        return False
+    value = trial.value(name)
+    if type(value) in {int, float}:
+        try:
+            return bool(float(text) == value)
+        except ValueError:
+            return False
+    return text == _word(trial, name) or (name == "network" and text == trial.network_name)
+
+
+def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
+    """Return the trials that all words fit; SpecError if there are none.
+
+    Example: 'resnet-152 x256 gc_type=2bit'.
+    """
+    found = [trial for trial in trials if is_called(trial, words)]
+    if not found:
+        names = point_words(trials)
+        more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+        raise SpecError(
+            error_line(
+                "point",
+                expected="words of a point's name",
+                got=quoted(words),
+                fix=f"The points: {', '.join([*names[:_MOST_NAMES], *more])}",
+            )
+        )
+    return found
