@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from invoke.exceptions import Exit
 
-from bench.errors import brief, error_line, parse_int, quoted
+from bench.errors import brief, error_line, parse_float, parse_int, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import Host, HostOptions
@@ -19,9 +19,12 @@ from tasks.cli import NO_HOST_OPTIONS, hosts_task, read_only_command, short_path
 from tasks.report import RUN, RUNS, run_folder
 
 if TYPE_CHECKING:
+    from launch.preflight.disks import DiskReport
+    from launch.preflight.findings import HostReport
     from launch.push import PushProgress
 
 _PROBLEMS = 3
+_MOST_IMAGES = 1e9
 
 
 def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]":
@@ -190,6 +193,12 @@ def hosts_logs(  # type: ignore[no-untyped-def]
         "verify": OptionHelp(
             "", "With --data: read every record on the hosts and check its checksum"
         ),
+        "feed": OptionHelp(
+            "IMAGES",
+            "With --data: check that each host's disk delivers this many images per second; drops "
+            "the shards from memory and reads for 10 s",
+            empty="none",
+        ),
     },
     example="--hostfile hosts --bandwidth",
 )
@@ -201,6 +210,7 @@ def hosts_check(
     gpu: bool = False,
     data: str = "",
     verify: bool = False,
+    feed: str = "",
 ) -> None:
     """Check and compare hosts; exit with 3 on problems.
 
@@ -210,14 +220,16 @@ def hosts_check(
 
     from launch.data_shares import described
     from launch.install import own_code
+    from launch.preflight.disks import DiskVerdict, disk_lines, disk_reports
     from launch.preflight.findings import Requirements
     from launch.preflight.table import reported, show
     from launch.setup import reached
 
-    if verify and not data:
+    needed = _needed(feed)
+    if (verify or needed) and not data:
         raise LaunchError(
             error_line(
-                "--verify",
+                "--verify" if verify else "--feed",
                 expected="--data PATH",
                 got="none",
                 fix="Give --data with the shards to read",
@@ -231,17 +243,38 @@ def hosts_check(
         bandwidth=bandwidth,
     )
     held: list[str] = []
+    disks: list[DiskReport] = []
     with reached(host_options) as (hosts, start):
         found = reported(hosts, start, wanted)
         if data and not any(one.problems for one in found):
             held = described(data, [one.host for one in found], start, verify=verify)
+            if needed:
+                disks = disk_reports(data, [one.host for one in found], start, needed)
     if json:
-        echo(*dumps([asdict(one) for one in found], indent=1).splitlines())
+        echo(*dumps(_facts(found, disks), indent=1).splitlines())
     else:
         show(found)
-        echo(*held)
-    if any(one.problems for one in found):
+        echo(*held, *disk_lines(disks))
+    slow = any(one.verdict == DiskVerdict.SLOW for one in disks)
+    if slow or any(one.problems for one in found):
         raise Exit(code=_PROBLEMS)
+
+
+def _needed(feed: str) -> float:
+    """Return the images per second of --feed; 0 if it is not given."""
+    needed = parse_float("--feed", feed) if feed else 0.0
+    if feed and not 0 < needed <= _MOST_IMAGES:
+        wanted = f"images per second, above 0 and up to {_MOST_IMAGES:g}"
+        raise LaunchError(error_line("--feed", expected=wanted, got=quoted(feed)))
+    return needed
+
+
+def _facts(found: "Sequence[HostReport]", disks: "Sequence[DiskReport]") -> list[dict[str, Any]]:
+    """Return the hosts' reports as JSON has them, with those of their disks."""
+    beside = {
+        one.host: {"disk": asdict(one) | {"verdict": one.verdict.name.lower()}} for one in disks
+    }
+    return [asdict(one) | beside.get(one.host.name, {}) for one in found]
 
 
 @hosts_task(

@@ -39,7 +39,6 @@ TO_WEBDATASET = Command(
     name="to-webdataset",
     help="Convert RecordIO shards to WebDataset's tar shards.",
     details="Each image is a sample KEY.jpg and KEY.cls; several labels are in KEY.json.",
-    example="data/mine_rec/train data/mine_tars",
     options=(SHARDS, OUT, SET),
     plan=_plan_to,
 )
@@ -79,7 +78,6 @@ FROM_WEBDATASET = Command(
     name="from-webdataset",
     help="Convert WebDataset's tar shards to RecordIO shards.",
     details="Each sample needs one image and a label: KEY.cls, or 'label' or 'labels' in KEY.json.",
-    example="data/mine_tars data/mine_rec/train",
     options=(replace(SHARDS, text="A tar file, or a folder of them"), OUT, SET),
     plan=_plan_from,
 )

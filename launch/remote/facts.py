@@ -457,6 +457,14 @@ def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
     return json.loads(_run([path, "-m", "bench.data.partition", *words, *data], tree, seconds, []))
 
 
+def disk(tree: str, python: str, data: str) -> Any:
+    """Return the throughput of the disk of a data set, by bench.data.disk."""
+    path = os.path.join(tree, python)  # noqa: PTH118
+    return json.loads(
+        _run([path, "-m", "bench.data.disk", data], tree, limits.CONTENTS_SECONDS, [])
+    )
+
+
 def last_line(error: Exception) -> str:
     """Return the last line that a failed program printed, or the error itself."""
     printed = getattr(error, "stderr", None)

@@ -70,7 +70,7 @@ ADDRESS_SECONDS = 15.0
 # A bandwidth transfer may stall for this long.
 MEASURE_SECONDS = 30.0
 BANDWIDTH_SECONDS = 60.0
-# A host lists its shards; with --verify it reads all of them.
+# A host lists its shards, or measures their disk; with --verify it reads all of them.
 CONTENTS_SECONDS = 100
 CONTENTS_ANSWER_SECONDS = 120.0
 VERIFY_SECONDS = 24 * 3600

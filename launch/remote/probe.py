@@ -4,11 +4,12 @@ One JSON line each:
 
     to it    {"do": "facts", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
              | {"do": "contents", "tree", "python", "data", "verify"} | {"do": "where"}
+             | {"do": "disk", "tree", "python", "data"}
              | {"do": "usage"}
              | {"do": "reach", "targets": {name: [address, port]}}
              | {"do": "measure", "target"}
     from it  {"say": "facts", ...} | "where" addresses, reached | "contents" contents
-             | "listening" port | "usage" programs, cores, of
+             | "disk" data_bytes, ... | "listening" port | "usage" programs, cores, of
              | "reached" failed | "measured" mb_s, ms | "failed" why | "broken" why
 
 Each answer has the number `n` of its request. `broken` reports an unexpected error.
@@ -64,6 +65,14 @@ def _contents(asked: dict[str, Any]) -> dict[str, Any]:
     """Return the job's data on this host, as its own checkout reads them."""
     try:
         return {"say": "contents", "contents": facts.contents(**asked)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return {"say": "failed", "why": facts.last_line(error)}
+
+
+def _disk(asked: dict[str, Any]) -> dict[str, Any]:
+    """Measure the disk of the data on this host, by its own checkout."""
+    try:
+        return {"say": "disk", **facts.disk(**asked)}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return {"say": "failed", "why": facts.last_line(error)}
 
@@ -170,6 +179,7 @@ _REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str,
     "where": (_where, {}),
     "usage": (_usage, {}),
     "contents": (_contents, {"tree": str, "python": str, "data": [str], "verify": bool}),
+    "disk": (_disk, {"tree": str, "python": str, "data": str}),
     "listen": (_listen, {"address": str}),
     "reach": (_reach, {"targets": {str: (str, int)}}),
     "measure": (_measure, {"target": (str, int)}),

@@ -118,6 +118,17 @@ _OTHER_FACTS = {
 }
 # What a host holds of one data set: bench/data/partition.py.
 _DATA_SET = _object({"lines": list[_Word], "share": tuple[_Whole, _Whole] | None})
+# What its disk delivers: bench/data/disk.py.
+_DISK = {
+    "data_bytes": _Bytes,
+    "data_images": _Whole,
+    "cached": _Number | None,
+    "ordered_bytes": _Bytes,
+    "ordered_seconds": _Number,
+    "random_bytes": _Bytes,
+    "random_images": _Whole,
+    "random_seconds": _Number,
+}
 # What a host has of a file: all of it, as it was pushed; contents of this checksum; nothing.
 _FILE = Literal["same"] | _object({"crc": _Crc}, {"part": _Bytes}) | None
 
@@ -155,6 +166,7 @@ ANSWERS = _kinds(
     where=_ADDRESSES,
     usage={"programs": _Whole, "cores": _Number, "of": _Whole},
     contents={"contents": _list(_DATA_SET)},
+    disk=_DISK,
     listening={"port": Annotated[int, Meta(ge=1, le=65535)]},
     reached={"failed": dict[_Word, _Text]},
     measured={"ms": _Number, "mb_s": _Number},

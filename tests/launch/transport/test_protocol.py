@@ -240,9 +240,13 @@ def _watched(monitor: JobMonitor, message: Message, logs: Logs) -> None:
 
 
 CONTENTS = {"lines": ["a.rec 3 1 2"], "share": [0, 2]}
+DISK = {"data_bytes": 9, "data_images": 3, "cached": 0.0, "ordered_bytes": 9}
+DISK |= {"ordered_seconds": 0.1, "random_bytes": 9, "random_images": 3, "random_seconds": 0.1}
 ANSWERED: list[dict[str, Any]] = [
     {"say": "where", "addresses": {"eth0": "10.0.0.1"}, "reached": ["10.0.0.1"]},
     {"say": "contents", "contents": [CONTENTS, CONTENTS | {"share": None}]},
+    {"say": "disk", **DISK},
+    {"say": "disk", **DISK, "cached": None},
     {"say": "listening", "port": 9000},
     {"say": "reached", "failed": {"node02": "no route"}},
     {"say": "measured", "ms": 0.1, "mb_s": 100.0},
