@@ -1,4 +1,4 @@
-"""Throughput of the disk below shards: cold, in order and in training's random order.
+"""Throughput of a disk: cold shards, in file order and in random order.
 
 `python -m bench.data.disk DATA` prints it as JSON. No process changes anything but the page cache.
 """
@@ -47,7 +47,7 @@ class DiskThroughput:
 
 
 def measure(data: str, seconds: float = SECONDS) -> DiskThroughput:
-    """Read shards for up to this time in order, and again at random, each from a cold cache.
+    """Read cold shards for up to this time in order, and again at random.
 
     Raises SpecError if a shard is missing or damaged.
     """

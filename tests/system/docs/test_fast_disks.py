@@ -1,4 +1,4 @@
-"""docs/how-to/fast-disks.md: its output is the program's, and its recipe is text only."""
+"""docs/how-to/fast-disks.md: its output is true, and its recipe is text only."""
 
 import re
 

@@ -35,6 +35,7 @@ MOST_PER_ENTRY = 40
 BARE = {
     ("bench/errors.py", "SpecError"): "unknown names: the line lists the known ones",
     ("launch/data_shares.py", "PreflightError"): "the summary of the hosts' lines below it",
+    ("launch/preflight/disks.py", "PreflightError"): "the summary of the hosts' lines below it",
     ("launch/setup.py", "PreflightError"): "the summary of the hosts' lines below it",
     ("launch/sweep.py", "StoppedError"): "no error: the user stopped the job",
     ("*", "ProtocolError"): "a part: RemoteProgram.protocol_error adds the host and the fix",
