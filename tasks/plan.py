@@ -45,7 +45,11 @@ _MOST_MINUTES = 100_000
 _MOST_VALUES = 12
 JOB_GROUP = "Job"
 PLAN_OPTIONS = {
-    "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a file with or without .toml"),
+    "sweep": OptionHelp(
+        "SWEEP",
+        "Name of a shipped sweep (cifar10, demo, gate, horovod, imagenet, mnist-lenet, r-alexnet, "
+        "seed, smoke, tarantella, terngrad), or a file with or without .toml",
+    ),
     "point": OptionHelp(
         "WORDS",
         "Only points whose names contain these words, or have FIELD=VALUE: "
