@@ -13,7 +13,7 @@ from tests.support.paths import ROOT
 from tests.support.programs.commands import fab
 
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
-# Point that a document runs: its network, kvstore, devices, images per device and in all.
+# Point that a document runs: its network, kvstore, devices, images per device and per step.
 STUDIES = {
     "seed": ("resnet-152", "dist_device_sync", 256, 32, 8192),
     "imagenet": ("resnet-152", "dist_sync", 256, 32, 8192),
