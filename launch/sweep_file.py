@@ -31,7 +31,7 @@ _DEEPEST = (
 )
 _STORES = {"cpu": ("local", "dist_sync"), "gpu": ("device", "dist_device_sync")}
 _STEPS = {"cpu": 1, "gpu": 10}
-_QUICK_STEPS = 20
+_QUICK_STEPS = 100
 # Memory of a worker and its server, with some to spare.
 _GIB_PER_WORKER, _GIB_OF_TINY = 2.0, 0.5
 _REPEATS = 3

@@ -11,6 +11,9 @@ from results.scaling import ScalingRow
 
 _MOST_REASONS = 4
 _FAB = ("fab", "bench.sweep")
+# Options that the next command chooses.
+_CHOSEN = ("--repeats", "--again", "--wait-idle")
+_IDLE_SECONDS = "600"
 # Reasons that another try of the same repeats does not remove.
 _LASTING = frozenset({NoteKind.OVERSUBSCRIBED, NoteKind.BASELINE_QUALITY, NoteKind.UNINFORMATIVE})
 _FEW = frozenset(
@@ -58,10 +61,13 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
     if tuple(words[:2]) != _FAB:
         return ""
     notes = [note for row in rows for note in row.quality_notes]
-    kept = [masked_word(one) for one in words if not one.startswith(("--repeats", "--again"))]
-    if any(_passes(note) for note in notes):
+    kept = [masked_word(one) for one in words if not one.startswith(_CHOSEN)]
+    if any(note.kind.reason == NoteKind.OTHER_PROGRAMS.reason for note in notes):
+        kept += ["--wait-idle", _IDLE_SECONDS]
+    few = any(note.kind is NoteKind.FEW_REPEATS for note in notes)
+    if not few and any(_passes(note) for note in notes):
         return command_line([*kept, "--again", "doubtful"])
-    if any(note.kind in _FEW for note in notes):
+    if few or any(note.kind in _FEW for note in notes):
         most = max(row.rate.repeats for row in rows if row.rate)
         wanted = LEAST_REPEATS if most < LEAST_REPEATS else most + 2
         return command_line([*kept, "--repeats", str(wanted)])

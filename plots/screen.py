@@ -173,7 +173,8 @@ class SweepScreen:
             return
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
         name, scale = rate_unit(record.trial)
-        self._line(f"{significant(rate_of(record) / scale)} {name}{reached}")
+        scripted = " (simulated)" * (record.trial.engine == "fake")
+        self._line(f"{significant(rate_of(record) / scale)} {name}{reached}{scripted}")
 
 
 def job_time_left(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -273,7 +274,7 @@ def _show_points(points: Sequence[PointForecast], hosts: Sequence[Host]) -> None
     from plots.tables.layout import terminal_table
 
     echo(plan_line(points, hosts), *product_lines([one.trial for one in points]))
-    names = ("point", "devices", "hosts", "batch", "runs", "time left")
+    names = ("point", "devices", "hosts", "batch/worker/job", "runs", "time left")
     table = terminal_table(names, {"point"})
     shown = point_names([one.trial for one in points])
     for one, name in zip(points, shown, strict=True):
@@ -417,7 +418,7 @@ def bench_new(c, name, minutes="10", networks=""):  # type: ignore[no-untyped-de
         problem = f"cannot be written ({error.strerror})"
         raise SpecError(error_line(file, problem=problem, fix="Choose another name")) from error
     echo(file, plan_line(ahead, hosts), *(f"note: {one}" for one in limits))
-    echo(f"fab bench.plan {name}", f"fab bench.sweep {name}")
+    echo(*(shlex.join(["fab", task, name]) for task in ("bench.plan", "bench.sweep")))
 
 
 def _new_file(name: str) -> Path:

@@ -113,6 +113,7 @@ def _check_size(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], 
                 where,
                 expected=f"an image of at least {width} x {height} pixels",
                 got=f"{pixels.shape[1]} x {pixels.shape[0]}",
-                fix="Use a smaller --image-shape or crop, or pack with --enlarge-small",
+                fix="Use a smaller --image-shape, such as that of data.prepare's sweep file, or a "
+                "smaller crop, or pack with --enlarge-small",
             )
         )

@@ -351,7 +351,8 @@ def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if bases:
         yield (
             f"speed-up, efficiency: relative to 1 device ({', '.join(bases)}). ± or [low, high] "
-            f"is the 95 % CI, which includes the uncertainty of the baseline."
+            f"is the 95 % CI, which includes the uncertainty of the baseline. It uses the repeats "
+            f"of both points, so it can be narrower than the CIs of their throughputs."
         )
     elif trained:
         yield (
