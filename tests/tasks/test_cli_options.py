@@ -22,7 +22,14 @@ from tests.support.programs.kills import Commands, Done, Try
 FAB = Path(sys.executable).parent / "fab"
 # Nothing that a person made is changed by these.
 READERS = {
-    *("bench.plan", "hosts.logs", "practice.show", "report.baselines", "report.show"),
+    *(
+        "bench.plan",
+        "hosts.from-ec2",
+        "hosts.logs",
+        "practice.show",
+        "report.baselines",
+        "report.show",
+    ),
     *("report.verify", "results.list", "results.show"),
 }
 

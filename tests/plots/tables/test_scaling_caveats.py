@@ -31,6 +31,7 @@ from tests.support.runs.scenes import emulated, point, run, three
 NONE = "No caveats were found in the records."
 HOST = {"host": "vm"}
 OTHERS = Note(NoteKind.OTHER_PROGRAMS, {"cores": 1.0, "of": 2}, HOST)
+SLOW = Note(NoteKind.SLOW_RANK, {"excess": 0.2}, HOST)
 THROTTLED = Note(NoteKind.THROTTLED, {"count": 3}, HOST)
 
 
@@ -201,9 +202,12 @@ def test_the_next_command_depends_on_the_reasons() -> None:
         )
 
     assert sentence(*repeats(1, OTHERS)).endswith(
-        "Next: fab bench.sweep mine.toml --again doubtful"
+        "Next: fab bench.sweep mine.toml --wait-idle 600 --again doubtful"
     )
+    assert sentence(*repeats(1, SLOW)).endswith("Next: fab bench.sweep mine.toml --again doubtful")
     assert sentence(*repeats(1)[:2]).endswith("Next: fab bench.sweep mine.toml --repeats 3")
+    two = sentence(*repeats(1, OTHERS)[:2])  # no other try of two repeats can be published
+    assert two.endswith("Next: fab bench.sweep mine.toml --wait-idle 600 --repeats 3")
     assert not sentence(*[point(1, 10.0, engine="fake")])
 
 
