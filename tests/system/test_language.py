@@ -94,6 +94,7 @@ def plain_files() -> list[Path]:
             ROOT / "mkdocs.yml",
             ROOT / "pyproject.toml",
             ROOT / "requirements-gpu.in",
+            *(ROOT / "containers").iterdir(),
             *(ROOT / "tools").glob("*.sh"),
             *(ROOT / "bench/sweeps").glob("*.toml"),
             *(ROOT / "plots/page").glob("*.html"),
