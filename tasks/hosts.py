@@ -11,6 +11,7 @@ from invoke.exceptions import Exit
 from bench.errors import brief, error_line, parse_float, parse_int, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
+from im2rec_tools.transfer.urls import is_url
 from launch.hosts import Host, HostOptions
 from launch.remote.errors import LaunchError
 from launch.transport.line import Starter
@@ -44,7 +45,9 @@ def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]
 @hosts_task(
     {
         "source": OptionHelp(
-            "SOURCE", "Folder of .rec files, or one that contains train/ and val/"
+            "SOURCE",
+            "Folder of .rec files, or one that contains train/ and val/; or the URL of one, from "
+            "which the hosts fetch their shares",
         ),
         "into": OptionHelp(
             "DIR",
@@ -63,8 +66,12 @@ def hosts_push_data(  # type: ignore[no-untyped-def]
 ):
     """Copy each host its share of a data set's shards.
 
-    Copies missing files only; safe to rerun.
+    Copies missing files only; safe to rerun. From a URL, each host fetches its share itself, with
+    its own credentials.
     """
+    if is_url(source):
+        _fetch_data(source, host_options, into, shared=shared or verify)
+        return
     from launch.data_shares import target
     from launch.setup import ready_hosts
 
@@ -72,6 +79,26 @@ def hosts_push_data(  # type: ignore[no-untyped-def]
     with ready_hosts(host_options) as (hosts, start):
         serve = _compare_data if shared else _copy_data
         serve(Path(source), hosts, start, folder, verify=verify)
+
+
+def _fetch_data(source: str, host_options: HostOptions, into: str, *, shared: bool) -> None:
+    from im2rec_tools.transfer.urls import parse_urls
+    from launch.data_shares import described
+    from launch.host_fetch import fetch_on_hosts, host_shares
+    from launch.setup import ready_hosts
+    from results.integrity.archive import scratch
+
+    if shared or not into:
+        problem = "a URL needs --into DIR, and no --shared or --verify"
+        fix = "With a shared file system, use 'fab data.fetch' once"
+        raise LaunchError(error_line("SOURCE", problem=problem, fix=fix))
+    urls = parse_urls("SOURCE", source)
+    with ready_hosts(host_options) as (hosts, start), scratch() as folder:
+        given = host_shares(urls, len(hosts), folder)
+        echo(*fetch_on_hosts(given, hosts, start, into, folder))
+        if given[0].label:
+            rec = next(one.name for one in given[0].files if one.name.endswith(".rec"))
+            echo(*described(str(Path(into, rec).parent), hosts, start))
 
 
 def _compare_data(

@@ -1,6 +1,7 @@
-"""Python environment of a checkout on a host, made by tools/environment.sh.
+"""Programs of a checkout on a host: tools/environment.sh, and the fetch of data.
 
     to it    {"do": "environment", "tree", "env", "owner", "folder", "lock", "wheels", "pushed"}
+             | {"do": "fetch", "tree", "python", "owner", "words"}
     from it  {"say": "done", "code", "lines"} | {"say": "lacking"}
 
 `wheels` is a folder of the checkout, empty if the host uses a package index. Wheels are removed
@@ -33,7 +34,14 @@ _ASKS: dict[str, dict[str, Any]] = {
         "lock": str,
         "wheels": str,
         "pushed": bool,
-    }
+    },
+    "fetch": {
+        "n": int,
+        "tree": str,
+        "python": str,
+        "owner": {dict, commands.NOTHING},
+        "words": [str],
+    },
 }
 
 
@@ -50,6 +58,16 @@ def main() -> None:
         _say({"code": 1, "lines": [str(error)]}, asked)
         return
     tree = os.path.abspath(os.path.expanduser(asked["tree"]))  # noqa: PTH100,PTH111
+    if asked["do"] == "fetch":
+        python = os.path.join(tree, asked["python"])  # noqa: PTH118
+        words = [python, "-m", "im2rec_tools", "fetch", *asked["words"]]
+        _say(_ran(words, tree, dict(os.environ), subprocess.PIPE), asked)
+        os._exit(0)  # the thread still waits for the connection
+    _make(asked, tree)
+
+
+def _make(asked: dict[str, Any], tree: str) -> None:
+    """Make the environment of the checkout and report it."""
     env = {**os.environ, **asked["env"]}
     wheels = os.path.join(tree, asked["wheels"]) if asked["wheels"] else ""  # noqa: PTH118
     stamp = Path(tree, asked["folder"], "wheels-stamp")
@@ -60,25 +78,39 @@ def main() -> None:
         # pip reads a path with spaces as several folders.
         link = Path(wheels).as_uri() if len(wheels.split()) > 1 else wheels
         env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=link)
-    child = subprocess.Popen(
-        ["/bin/sh", "tools/environment.sh"],
-        cwd=tree,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    signal.signal(signal.SIGUSR1, lambda *_: _end(child))  # by 'fab hosts.stop'
-    threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
-    _, printed = child.communicate()
+    done = _ran(["/bin/sh", "tools/environment.sh"], tree, env, subprocess.DEVNULL)
     if wheels:
         shutil.rmtree(wheels, ignore_errors=True)
-        if not child.returncode and stamp.parent.is_dir():
+        if not done["code"] and stamp.parent.is_dir():
             stamp.write_text(asked["lock"], encoding="ascii")
-    lines = [line for line in printed.decode("utf-8", "replace").splitlines() if line.strip()]
-    _say({"code": child.returncode, "lines": lines[-5:]}, asked)
+    _say(done, asked)
     os._exit(0)  # the thread still waits for the connection
+
+
+def _ran(words: list[str], tree: str, env: dict[str, str], stdout: int) -> dict[str, Any]:
+    """Run a program in the checkout; return its code and its last lines.
+
+    It ends when the connection closes, or by 'fab hosts.stop'. stdout: that of the program, read
+    if it is a pipe, after its standard error.
+    """
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=tree,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return {"code": 1, "lines": [f"{error.filename}: {error.strerror}"]}
+    signal.signal(signal.SIGUSR1, lambda *_: _end(child))
+    threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
+    results, errors = child.communicate()
+    printed = (errors + (results or b"")).decode("utf-8", "replace")
+    lines = [line for line in printed.splitlines() if line.strip()]
+    return {"code": child.returncode, "lines": lines[-5:]}
 
 
 def _is_made(stamp: Path, lock: str) -> bool:

@@ -77,6 +77,8 @@ VERIFY_SECONDS = 24 * 3600
 VERIFY_ANSWER_SECONDS = 25 * 3600.0
 # A host makes its Python environment.
 ENVIRONMENT_SECONDS = 3600.0
+# Longest fetch of data by a host.
+FETCH_SECONDS = 48 * 3600.0
 
 # A local test cluster starts within the first, plus the second per host (16 hosts take a tenth of
 # it on two cores). It ends within the third; a program inside a host ends within the last.

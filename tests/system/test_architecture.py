@@ -57,7 +57,10 @@ SEAMS = {
         *_LAUNCH,
     ),
     "launch.practice": ("launch.remote", "launch.hosts", *_LAUNCH),
-    "launch": ("launch", "bench.training.options", *_LAUNCH),  # auto_batch begins with them
+    "launch": (
+        *("launch", "bench.training.options"),  # auto_batch begins with them
+        *("im2rec_tools.packing.manifest", "im2rec_tools.transfer", *_LAUNCH),
+    ),
     "plots.figures": ("plots.*", *_PLOTS),
     "plots.tables": ("plots.*", "plots.figures", *_PLOTS),
     "plots.page": ("plots.*", "plots.figures", "plots.tables", *_PLOTS),

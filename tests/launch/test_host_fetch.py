@@ -1,0 +1,108 @@
+"""Hosts fetch their shares themselves, with the label that training needs."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.data.partition import read
+from im2rec_tools.errors import DataError
+from im2rec_tools.transfer.urls import parse_urls
+from launch.data_shares import described
+from launch.host_fetch import fetch_on_hosts, host_shares
+from launch.hosts import Host, this_machine
+from launch.remote.errors import LaunchError
+from launch.transport.line import start_local
+from tests.support.data.file_server import Site, served
+from tests.support.data.trees import made, tree, wanted
+from tests.support.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Serve two training shards and one for validation, with a list."""
+    root = tmp_path_factory.mktemp("packed") / "t"
+    made(tree(root, {"cat": 6, "dog": 6}), wanted(val=2, train_shards=2))
+    folder = root.with_name("t_rec")
+    files = {
+        f"{part}/{path.name}": path.read_bytes()
+        for part in ("train", "val")
+        for path in (folder / part).iterdir()
+    }
+    listed = "".join(f"{name}\n" for name in files)
+    with served(Site(files={**files, "names": listed.encode()})) as running:
+        yield running
+
+
+def hosts(folder: Path, count: int) -> list[Host]:
+    """Return hosts, each with data of its own and links to this checkout's code."""
+    found = []
+    for number in range(count):
+        checkout = folder / f"node{number}"
+        checkout.mkdir()
+        for name in ("bench", "im2rec_tools"):
+            (checkout / name).symlink_to(ROOT / name)
+        host = replace(this_machine(), name=checkout.name, tree=str(checkout))
+        found.append(replace(host, python=sys.executable))
+    return found
+
+
+def fetched(site: Site, to: list[Host], scratch: Path) -> list[str]:
+    parts = [f"{site.url}/train/train_{{0..1}}.rec", f"{site.url}/train/train_{{0..1}}.json"]
+    scratch.mkdir(exist_ok=True)
+    given = host_shares(parse_urls("SOURCE", " ".join(parts)), len(to), scratch)
+    return fetch_on_hosts(given, to, start_local, "data/t", scratch)
+
+
+@pytest.mark.program
+def test_each_host_fetches_its_share_and_knows_those_of_the_others(
+    site: Site, tmp_path: Path
+) -> None:
+    to = hosts(tmp_path, 2)
+    lines = fetched(site, to, tmp_path / "scratch")
+    assert [line.split(",")[0] for line in lines] == [
+        f"node{n}: share {n + 1} of 2; 3 files" for n in (0, 1)
+    ]
+    for number, host in enumerate(to):
+        folder = Path(host.tree, "data", "t")
+        assert [one.name for one in folder.glob("*.rec")] == [f"train_{number}.rec"]
+        label = read(folder)
+        assert label is not None
+        assert label.index == number
+        assert [sorted(one) for one in label.images] == [["train_0.rec"], ["train_1.rec"]]
+    found = described("data/t", to, start_local)
+    assert [line.split(",")[0] for line in found] == [
+        f"node{n}: data/t: share {n + 1} of 2" for n in (0, 1)
+    ]
+
+
+@pytest.mark.program
+def test_a_host_that_cannot_fetch_is_named_and_ends_no_other(site: Site, tmp_path: Path) -> None:
+    to = hosts(tmp_path, 2)
+    (Path(to[0].tree) / "data").write_text("a file in place of the folder")
+    with pytest.raises(LaunchError, match=r"^node0: .*data/t.*Run the same command again"):
+        fetched(site, to, tmp_path / "scratch")
+    assert Path(to[1].tree, "data", "t", "train_1.rec").exists()
+
+
+def test_shares_are_of_train_and_all_hosts_get_the_rest(site: Site, tmp_path: Path) -> None:
+    names = [name for name in site.files if "/" in name]
+    for name in names:
+        (tmp_path / "store" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "store" / name).write_bytes(site.files[name])
+    (url,) = parse_urls("SOURCE", f"file://{tmp_path}/store/")
+    given = host_shares([url], 2, tmp_path / "scratch")
+    for number, one in enumerate(given):
+        found = {file.name for file in one.files}
+        assert found == {name for name in names if name.startswith("val/") or f"_{number}." in name}
+    with pytest.raises(DataError, match="at least 3 files or shards"):
+        host_shares([url], 3, tmp_path / "scratch")
+
+
+def test_credentials_of_a_url_do_not_go_to_hosts(tmp_path: Path) -> None:
+    for text in ("http://user:w0rd@h/a/", "https://h/a.rec?sig=w0rd"):
+        with pytest.raises(LaunchError, match="does not go to hosts") as caught:
+            host_shares(parse_urls("SOURCE", text), 1, tmp_path)
+        assert "w0rd" not in str(caught.value)
