@@ -1,7 +1,5 @@
 """Files of HTTP and HTTPS servers."""
 
-import base64
-import binascii
 import re
 import urllib.parse
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from im2rec_tools.transfer.sources import (
     RemoteFile,
     UnavailableError,
     changed,
+    crc32c_of_base64,
 )
 from im2rec_tools.transfer.urls import Url, shown
 
@@ -186,11 +185,8 @@ def _validator(headers: Any) -> str:
 
 def _crc32c(headers: Any) -> str:
     """Return the CRC-32C that Google Cloud Storage sends, in hex digits."""
-    found = re.search(r"(?:^|[ ,])crc32c=([A-Za-z0-9+/]{6}==)", headers.get("x-goog-hash", ""))
-    try:
-        return base64.b64decode(found[1]).hex() if found else ""
-    except binascii.Error:
-        return ""
+    found = re.search(r"(?:^|[ ,])crc32c=([^ ,]+)", headers.get("x-goog-hash", ""))
+    return crc32c_of_base64(found[1]) if found else ""
 
 
 def _odd(url: Url, header: str, value: str) -> str:

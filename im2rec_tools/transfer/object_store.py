@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from im2rec_tools.transfer.sources import (
     RemoteFile,
     UnavailableError,
     changed,
+    crc32c_of_base64,
 )
 from im2rec_tools.transfer.urls import Url
 
 _CHUNK = 1 << 22
 _CHECK = "Check the URL"
 _AGAIN = "Check bucket, endpoint and network, then run the same command again"
+# gcsfs.GCSFileSystem would look for credentials before every request.
+_CLASSES = {"s3": ("s3fs", "S3FileSystem"), "gs": ("gcsfs.core", "GCSFileSystem")}
 # Names of the fields that change with the content, the surest first.
 _VALIDATORS = ("generation", "ETag", "etag", "LastModified", "updated")
 # Names of other libraries' errors that pass.
@@ -34,11 +38,9 @@ class ObjectStore:
     def __init__(self, kind: str) -> None:
         """Raise DataError if the libraries of the extra `remote` are missing."""
         try:
-            import fsspec  # noqa: PLC0415 - takes long to load
-
-            self._files: Any = fsspec.filesystem(
-                kind, use_listings_cache=False, skip_instance_cache=True
-            )
+            module, name = _CLASSES[kind]
+            files = getattr(import_module(module), name)
+            self._files: Any = files(use_listings_cache=False, skip_instance_cache=True)
         except ImportError as error:
             problem = f"the Python package {error.name or kind} is not installed"
             fix = "Install it with 'make remote'"
@@ -51,7 +53,8 @@ class ObjectStore:
         if found.get("type") != "file":
             raise MissingFileError(error_line(url, problem="no such object", fix=_CHECK))
         value = next((str(found[name]) for name in _VALIDATORS if found.get(name)), "")
-        return RemoteFile(url=url, size=int(found["size"]), validator=value)
+        crc = crc32c_of_base64(str(found.get("crc32c", "")))
+        return RemoteFile(url=url, size=int(found["size"]), validator=value, crc32c=crc)
 
     def read(self, file: RemoteFile, start: int, stop: int | None) -> Iterator[bytes]:
         """Yield the bytes from start to stop. Raises DataError.

@@ -1,5 +1,7 @@
 """Sources of files by URL scheme: what they say about a file, and its bytes."""
 
+import base64
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -43,6 +45,14 @@ class ChangedFileError(DataError):
 
 class DamagedFileError(DataError):
     """The bytes that arrived have another checksum than expected."""
+
+
+def crc32c_of_base64(text: str) -> str:
+    """Return the hex digits of a CRC-32C in base64; empty if it is none.
+
+    Google Cloud Storage sends it so, most significant byte first.
+    """
+    return base64.b64decode(text).hex() if re.fullmatch("[A-Za-z0-9+/]{6}==", text) else ""
 
 
 def changed(url: Url) -> ChangedFileError:

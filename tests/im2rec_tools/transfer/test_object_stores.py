@@ -1,17 +1,21 @@
 """Object stores: a real S3 server, and an environment without the libraries."""
 
+import json
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google_crc32c import value
 
 from im2rec_tools.commands.transfer import FETCH, UPLOAD
 from im2rec_tools.errors import DataError
 from im2rec_tools.transfer.object_store import ObjectStore
+from tests.support.data.file_server import Site, served
 from tests.support.data.trees import lines
 from tests.support.paths import ROOT
 
@@ -21,7 +25,7 @@ DATA = bytes(range(256)) * 40_000  # 10 MB: two pieces
 def test_a_missing_library_is_one_line_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec", None)
+    monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(DataError, match=r"is not installed. Install it with 'make remote'$"):
         ObjectStore("s3")
 
@@ -53,6 +57,26 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def fetch(urls: str, folder: Path) -> str:
     return lines(FETCH.planned({"urls": urls, "dir": str(folder)}))[-1]
+
+
+@pytest.mark.slow
+def test_objects_of_google_are_fetched_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gcsfs", reason="needs 'make remote'")
+    crc = b64encode(value(DATA).to_bytes(4, "big")).decode()
+    about = {"name": "a", "size": str(len(DATA)), "generation": "7", "crc32c": crc}
+    place = "storage/v1/b/bucket/o/a"
+    files = {place: json.dumps({**about, "bucket": "bucket"}).encode(), f"download/{place}": DATA}
+    with served(Site(files=files)) as site:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", site.url)
+        fetch("gs://bucket/a", tmp_path)
+        assert (tmp_path / "a").read_bytes() == DATA
+        with pytest.raises(DataError, match=r"^gs://bucket/none: no such object"):
+            fetch("gs://bucket/none", tmp_path)
+        site.files[f"download/{place}"] = DATA[::-1]
+        with pytest.raises(DataError, match="expected crc32c"):
+            fetch("gs://bucket/a", tmp_path / "x")
 
 
 @pytest.mark.slow

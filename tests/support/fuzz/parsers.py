@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
+from urllib.parse import quote
 
 from paramiko import RSAKey
 
@@ -26,6 +27,8 @@ from im2rec_tools.formats import lists as listing
 from im2rec_tools.formats.tars import Member, members
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import verify
+from im2rec_tools.transfer.file_list import parse_listing
+from im2rec_tools.transfer.urls import parse_urls
 from launch import ec2, hostfile
 from launch.remote.errors import LaunchError
 from launch.remote.files import entries
@@ -175,6 +178,15 @@ def _manifest() -> bytes:
     return manifest.text(made).encode()
 
 
+_FILES = (b"# name\nc.tar\t3\t0a1b2c3d\nn1/b.tar\t99\t00000000\t7\n", b"%064d  a.bin\n" % 7)
+
+
+def _read_files(data: bytes) -> None:
+    for one in parse_listing(data.decode(errors="replace"), "files.tsv"):
+        assert not {"..", ".", ""} & set(one.name.split("/"))
+        parse_urls("URL", f"file:///{quote(one.name)}")
+
+
 def _data() -> list[Parser]:
     share = partition.HostPartition(index=0, images=({"a.rec": 3}, {"b.rec": 4}))
     picture = pixels(jpeg(24, 32))
@@ -198,6 +210,7 @@ def _data() -> list[Parser]:
         ),
         Parser(name="webdataset", samples=(_sample(),), read=_in_file("x.tar", _read_samples)),
         Parser(name="tar", samples=(_tar(), _tar(_tar())), read=_in_file("x.tar", _read_tar)),
+        Parser(name="files", samples=_FILES, read=lambda data, _: _read_files(data)),
         Parser(name="image", samples=images, read=lambda data, _: codec.check(data)),
         Parser(
             name="share",
