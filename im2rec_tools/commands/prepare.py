@@ -43,6 +43,7 @@ from im2rec_tools.commands.untar import untar
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import format_size, lock
 from im2rec_tools.formats import lists
+from im2rec_tools.formats.compression import uncompressed_name
 from im2rec_tools.formats.lists import Images, gather
 from im2rec_tools.formats.recipe import Recipe, describe
 from im2rec_tools.formats.tree import classes, sizes, walk
@@ -308,7 +309,7 @@ def _plan(
         processes=processes or len(os.sched_getaffinity(0)),
         max_bad=max_bad,
     )
-    tree = tree_root("--root", root or str(dir.with_suffix("") if dir.is_file() else dir))
+    tree = tree_root("--root", root or str(uncompressed_name(dir) if dir.is_file() else dir))
     first = (
         untar(
             dir,

@@ -16,6 +16,11 @@ _BLOCK = 1 << 22
 MOST_RATIO, MOST_BYTES = 200, 100 * 10**6
 
 
+def uncompressed_name(tar: Path) -> Path:
+    """Return the path of a tar without its extensions: DIR/a for DIR/a.tar.gz."""
+    return (tar.with_suffix("") if tar.suffix.lower() == ".gz" else tar).with_suffix("")
+
+
 def is_gzip(path: Path) -> bool:
     """Return whether a file is gzip-compressed; False if it cannot be read."""
     with suppress(OSError):
@@ -67,17 +72,12 @@ def _decompress(tar: Path, plain: Path) -> Iterator[Progress]:
                             fix="If you trust it, decompress it with gunzip",
                         )
                     )
-                _write(file.write, data, plain)
+                file.write(data)
                 yield Progress(step="decompressing", done=0, fraction=min(1.0, raw.tell() / size))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         problem = f"damaged or truncated gzip file ({brief(error)})"
         raise DamagedTarError(error_line(tar, problem=problem, fix="Get it again")) from error
-
-
-def _write(write: Callable[[bytes], int], data: bytes, plain: Path) -> None:
-    try:
-        write(data)
     except OSError as error:
-        problem = f"cannot be written ({error.strerror})"
+        problem = f"cannot be decompressed in {plain.parent.parent} ({error.strerror or error})"
         fix = "Free disk space there, or decompress the tar on another disk: gunzip"
-        raise DataError(error_line(plain, problem=problem, fix=fix)) from error
+        raise DataError(error_line(tar, problem=problem, fix=fix)) from error

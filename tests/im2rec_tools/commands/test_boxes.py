@@ -6,6 +6,7 @@ import pytest
 
 from im2rec_tools.commands.list import LIST
 from im2rec_tools.commands.pack import PACK
+from im2rec_tools.commands.prepare import PREPARE
 from im2rec_tools.commands.shards import INFO
 from im2rec_tools.commands.tfrecord import FROM_TFRECORD, TO_TFRECORD
 from im2rec_tools.commands.trees import VAL_TREE
@@ -138,6 +139,15 @@ def test_shards_of_classes_get_their_boxes_by_the_names_in_the_lists(tmp_path: P
     assert kept == [("cat", rounded((CAT,))), ("dog", rounded(DOGS))]
     back = {"path": str(tmp_path / "tf"), "out": str(tmp_path / "back"), "boxes": True}
     assert lines(FROM_TFRECORD.planned(back))[-1].startswith("2 images in 1 shards")
+
+
+def test_a_prepared_folder_has_its_lists_where_they_are_found(tmp_path: Path) -> None:
+    root, xml = annotated(tmp_path)
+    asked = {"dir": str(root), "val_per_class": "0", "train_shards": "1", "min_images": "0"}
+    lines(PREPARE.planned(asked))
+    given = {"path": str(tmp_path / "t_rec" / "train"), "out": str(tmp_path / "tf")}
+    given |= {"boxes": str(xml), "labels": str(tmp_path / "t_rec" / "labels.txt")}
+    assert lines(TO_TFRECORD.planned(given))[1] == "3 boxes of 2 images; 3 images have none"
 
 
 def test_a_list_that_is_not_of_the_shard_is_rejected(tmp_path: Path) -> None:

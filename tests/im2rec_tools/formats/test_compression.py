@@ -8,6 +8,7 @@ import pytest
 from im2rec_tools.commands.pack import PACK
 from im2rec_tools.commands.prepare import PREPARE
 from im2rec_tools.errors import DataError
+from im2rec_tools.files import lock
 from im2rec_tools.formats import compression
 from tests.support.data.datasets import inner, tar_of_tars, untar
 from tests.support.data.trees import lines, tree
@@ -56,6 +57,35 @@ def test_a_dry_run_decompresses_nothing(tmp_path: Path) -> None:
     (line, *_) = PREPARE.planned({"dir": str(tar), "root": str(tmp_path / "x")}).says
     assert line == f"would decompress {tar} in {tmp_path}/x, and unpack it to {tmp_path}/x"
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.tgz", "a.tar"])
+def test_prepare_names_the_tree_without_the_extensions(tmp_path: Path, name: str) -> None:
+    tar = compressed(tar_of_tars(tmp_path / name, tree(tmp_path / "t", {"n01": 9})))
+    lines(PREPARE.planned({"dir": str(tar), "val_per_class": "2", "train_shards": "1"}))
+    assert len(list((tmp_path / "a" / "n01").iterdir())) == 9
+    assert (tmp_path / "a_rec" / "train" / "train.rec").is_file()
+
+
+def test_a_full_disk_ends_the_command_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compression, "create", lambda _: Path("/dev/full").open("wb"))  # noqa: SIM115
+    tar = compressed(tar_of_tars(tmp_path / "a.tar.gz", tree(tmp_path / "t", {"n01": 3})))
+    with pytest.raises(DataError, match=r"cannot be decompressed in .*full \(No space left"):
+        untar(tar, tmp_path / "full")
+    assert not (tmp_path / "full").exists()
+
+
+def test_a_copy_that_a_killed_run_left_is_replaced_and_removed(tmp_path: Path) -> None:
+    tar = compressed(tar_of_tars(tmp_path / "a.tar.gz", tree(tmp_path / "t", {"n01": 3})))
+    left = tmp_path / "full" / ".a.tar.gz.part" / "a.tar.gz"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"left" * 10**5)
+    assert untar(tar, tmp_path / "full")[-1].startswith("3 files, 1 classes unpacked")
+    assert hidden(tmp_path / "full") == []
+    with lock(left.parent), pytest.raises(DataError, match="another run is writing"):
+        untar(tar, tmp_path / "full")
 
 
 def test_a_bomb_ends_at_the_limit_and_leaves_nothing(
