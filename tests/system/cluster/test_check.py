@@ -2,16 +2,21 @@
 
 import re
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from launch.hosts import Login
 from launch.install import own_code
 from launch.practice.cluster import Cluster, cut, inside, mend
+from launch.preflight.disks import DiskVerdict, disk_reports
 from launch.preflight.findings import Requirements
-from tests.support.hosts.clusters import FAKE, listed, looked_at
+from tests.support.data.shards import write
+from tests.support.hosts.clusters import FAKE, listed, looked_at, ssh
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.cluster
 
@@ -28,6 +33,23 @@ def test_hosts_that_are_fit_have_addresses_and_no_problems(practice: Cluster) ->
     assert {one.host.address for one in found.values()} == {n.address for n in practice.nodes[:2]}
     assert set(found["node01"].reach) == {"node02"}
     assert all(pair["mb_s"] > 1 for one in found.values() for pair in one.reach.values())
+
+
+def test_hosts_measure_the_disk_below_their_shards(practice: Cluster) -> None:
+    found = looked_at(practice, hosts=listed(practice)[:2])
+    data = ROOT / "data" / "test-disk"
+    data.mkdir(parents=True, exist_ok=True)
+    try:
+        write(data / "a.rec", [bytes(100_000)] * 20)
+        hosts = [one.host for one in found.values()]
+        with closing(ssh(practice)) as connections:
+            reports = disk_reports("data/test-disk", hosts, connections.start, 80)
+    finally:
+        rmtree(data)
+    assert [one.host for one in reports] == ["node01", "node02"]
+    # The hosts' user does not own these data, so Linux hides what is in memory.
+    assert {one.verdict for one in reports} == {DiskVerdict.HIDDEN}
+    assert min(one.images_random for one in reports) > 0
 
 
 def test_a_host_whose_link_is_down_is_told_within_the_connect_timeout(practice: Cluster) -> None:
