@@ -34,7 +34,7 @@ from tests.support.sources import modules
 EVIL = "\x1b]0;PWN\x07a\x1b[2K\rb\nall 2 hosts ready\x9b31m\x7f\x08\u202eevil\u2066\ud800\u2028c"
 # Programs whose output another mxscale program reads, or that need only Python.
 PROTOCOLS = {
-    *("bench/libraries.py", "bench/data/partition.py"),
+    *("bench/libraries.py", "bench/data/disk.py", "bench/data/partition.py"),
     *(
         "launch/remote/stop.py",
         "launch/remote/environment.py",
