@@ -66,8 +66,8 @@ def summary_text(options: Options, summary: "TrainingSummary") -> str:
         f"warm-up of {len(summary.windows) - len(steady)}; worker batch {batch}"
         + (f"; 95 % CI ±{percent} % (within-process variance only)" if math.isfinite(known) else "")
     ]
-    if summary.accuracy is not None:
-        lines.append(f"validation accuracy {summary.accuracy:.3f}{of}")
+    if summary.accuracy is not None and not (summary.joined and summary.rank):
+        lines.append(f"validation accuracy {summary.accuracy:.3f}{'' if summary.joined else of}")
     return "\n".join(lines)
 
 

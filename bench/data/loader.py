@@ -41,14 +41,19 @@ def split(data: Any, label: Any, contexts: list[Any]) -> Batch:
     return load(data, contexts), load(label, contexts)
 
 
-def synthetic_batches(options: Options, contexts: list[Any], first: int) -> Iterator[Batch]:
+def synthetic_batches(
+    options: Options, contexts: list[Any], first: int, before: int = 0
+) -> Iterator[Batch]:
     """Yield fixed random images with new random labels in each step.
 
     Pixels are uniform in [-1, 1]. The labels change because a network that memorizes its batch
     drives the loss to 0, and the denormal numbers that follow slow down the arithmetic. Each image
     of the global batch depends only on `seed` and its number, so any number of workers that share
-    the batch train alike. `first` is the number of this worker's first image. The images stay on
-    the devices, or, with upstream's costs, are copied there in each step.
+    the batch train alike. The images stay on the devices, or, with upstream's costs, are copied
+    there in each step.
+
+    first   number of this worker's first image
+    before  number of batches that an interrupted training used
     """
     images = np.empty((options.batch_size, *options.image_shape), dtype=np.float32)
     labels = np.empty((_LABEL_BATCHES, options.batch_size), dtype=np.float32)
@@ -59,6 +64,7 @@ def synthetic_batches(options: Options, contexts: list[Any], first: int) -> Iter
     images *= 2
     images -= 1
     data = mx.nd.from_numpy(images, zero_copy=False).astype(options.array_dtype)
+    labels = np.roll(labels, -before, axis=0)
     named = mx.nd.from_numpy(labels, zero_copy=False)
     if options.costs == "upstream":
         return _copied_batches(
@@ -98,9 +104,15 @@ def shuffled_orders(options: Options, portion: WorkerPartition) -> Iterator[Any]
 
 
 def training_batches(
-    options: Options, portion: WorkerPartition, orders: Iterable[Any], rank: int = 0
+    options: Options,
+    portion: WorkerPartition,
+    orders: Iterable[Any],
+    rank: int = 0,
+    before: int = 0,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield images and labels, epoch after epoch; a batch may span two epochs.
+
+    `before`: number of batches to skip, which an interrupted training used.
 
     Each rank augments its images differently, and reproducibly.
 
@@ -122,7 +134,8 @@ def training_batches(
         return np.random.default_rng((options.seed, rank, number))
 
     changes = draws if options.augmentation != NONE else None
-    return _decoded_batches(options, portion, _batch_orders(orders, size), changes)
+    pieces = itertools.islice(_batch_orders(orders, size), before, None)
+    return _decoded_batches(options, portion, enumerate(pieces, before), changes)
 
 
 def validation_batches(
@@ -135,7 +148,8 @@ def validation_batches(
     """
     images = portion.images
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
-    batches = _decoded_batches(options, portion, _batch_orders([order], batch_size))
+    pieces = enumerate(_batch_orders([order], batch_size))
+    batches = _decoded_batches(options, portion, pieces)
     for number, (data, label) in enumerate(batches):
         yield data, label, min(batch_size, images - number * batch_size)
 
@@ -161,19 +175,22 @@ class _Buffer:
 
 
 def _decoded_batches(
-    options: Options, portion: WorkerPartition, pieces: Iterable[Any], draws: Draws | None = None
+    options: Options,
+    portion: WorkerPartition,
+    pieces: Iterable[tuple[int, Any]],
+    draws: Draws | None = None,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield batches of these images, decoded ahead by `data_nthreads` threads."""
+    """Yield numbered batches, decoded ahead by `data_nthreads` threads."""
     where = places(portion.paths)[portion.first : portion.first + portion.images]
     read = partial(_read, options, portion, draws)
     pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
     rooms: list[_Buffer] = []
     started: deque[tuple[_Buffer, list[Future[None]]]] = deque()
     try:
-        for count, piece in enumerate(pieces):
+        for turn, (count, piece) in enumerate(pieces):
             if len(rooms) < _PREFETCHED + 2:
                 rooms.append(_buffer(options, len(piece)))
-            room = rooms[count % len(rooms)]
+            room = rooms[turn % len(rooms)]
             started.append((room, _start(pool, read, where[piece], count * len(piece), room)))
             if len(started) > _PREFETCHED:
                 yield _finished(*started.popleft())

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from bench.engines.server_commands import RefusedError, optimizer_of, secret
+from bench.engines.server_updates import ServerUpdates
 from bench.events import say
 from bench.training.startup import announce_rendezvous
 from im2rec_tools.terminal import echo
@@ -68,8 +69,9 @@ class _Server(MetaPathFinder, Loader):
 def _serve(store: Any, refusals: "Refusals") -> None:
     """Run the server; return when the job ends."""
     from mxnet.base import _LIB, check_call  # noqa: PLC0415
+    from mxnet.optimizer import get_updater  # noqa: PLC0415
 
-    key = secret()
+    key, servers = secret(), int(os.environ["DMLC_NUM_SERVER"])
 
     # MXNet's C++ handles all other commands itself; only these reach Python.
     def obey(_head: int, body: bytes | None, _: object) -> None:
@@ -78,7 +80,7 @@ def _serve(store: Any, refusals: "Refusals") -> None:
         except RefusedError as error:
             refusals.add(error)
         else:
-            store.set_optimizer(optimizer)
+            store._set_updater(ServerUpdates(get_updater(optimizer), servers))
 
     callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(obey)
     check_call(_LIB.MXKVStoreRunServer(store.handle, callback, None))

@@ -1,14 +1,88 @@
-"""Checkpoints in upstream's format: PREFIX-symbol.json and PREFIX-NNNN.params."""
+"""Checkpoints in upstream's format: PREFIX-symbol.json and PREFIX-NNNN.params.
+
+PREFIX-NNNN.optimizer beside them has the optimizer's arrays and the position in the training data,
+so that training continues as if it had not been interrupted. It holds arrays and JSON only.
+"""
 
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.errors import SpecError, error_line, unknown
+import numpy as np
+
+from bench.errors import SpecError, brief, error_line, unknown
 from bench.training.mxnet_shim import mx
+
+STATE_SCHEMA = 1  # first
+_DESCRIPTION = "json"
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingState:
+    """State of training after some epochs.
+
+    optimizer   its name
+    batches     steps since the first epoch, of each worker, and so updates of each weight
+    whole       images per step of all workers
+    workers     number of workers
+    m_schedule  nadam's product of momentums; 1 for others
+    arrays      of the optimizer, by weight index and number
+    """
+
+    optimizer: str
+    batches: int
+    whole: int
+    workers: int
+    m_schedule: float = 1.0
+    arrays: Mapping[tuple[int, int], Any] = field(default_factory=dict)
+
+
+def _write_state(state: TrainingState, path: Path) -> None:
+    names = ("optimizer", "batches", "whole", "workers", "m_schedule")
+    values = {name: getattr(state, name) for name in names}
+    text = json.dumps({"schema": STATE_SCHEMA, **values}).encode()
+    letters = np.frombuffer(text, np.uint8).copy()
+    arrays = {f"{index}:{slot}": array for (index, slot), array in state.arrays.items()}
+    described = {_DESCRIPTION: mx.nd.from_numpy(letters, zero_copy=False)}
+    mx.nd.save(str(path), arrays | described)
+
+
+def read_state(prefix: str, epoch: int) -> TrainingState | None:
+    """Read the state of training after this epoch; None if there is no file.
+
+    Raises SpecError for an invalid one.
+    """
+    path = Path(f"{prefix}-{epoch:04d}.optimizer")
+    if not path.is_file():
+        return None
+    try:
+        arrays = mx.nd.load(str(path))
+        values = json.loads(arrays.pop(_DESCRIPTION).asnumpy().tobytes())
+        if values["schema"] != STATE_SCHEMA:
+            raise ValueError(f"schema {values['schema']}")
+        named = {tuple(map(int, name.split(":"))): one for name, one in arrays.items()}
+        return TrainingState(
+            optimizer=str(values["optimizer"]),
+            batches=int(values["batches"]),
+            whole=int(values["whole"]),
+            workers=int(values["workers"]),
+            m_schedule=float(values["m_schedule"]),
+            arrays=named,  # type: ignore[arg-type]
+        )
+    except (mx.base.MXNetError, *_UNREADABLE) as error:
+        raise SpecError(
+            error_line(
+                path,
+                expected="the state of training",
+                got=f"an invalid one ({brief(error)})",
+                fix="Remove it to continue with momentum 0",
+            )
+        ) from error
 
 
 def make_folder(prefix: str) -> None:
@@ -82,8 +156,8 @@ def check_network(
         )
 
 
-def save(net: Any, prefix: str, epoch: int) -> None:
-    """Save the network after `epoch` epochs.
+def save(net: Any, prefix: str, epoch: int, state: TrainingState | None = None) -> None:
+    """Save the network after `epoch` epochs, and the state of training if given.
 
     The files appear complete or not at all. If the prefix has checkpoints with upstream's names,
     the new one uses them too.
@@ -99,7 +173,12 @@ def save(net: Any, prefix: str, epoch: int) -> None:
         if all(name == other for name, other in names.items()):
             whole.save(str(Path(folder) / f"{target.name}-symbol.json"))
         mx.nd.save(str(Path(folder) / f"{target.name}-{epoch:04d}.params"), arrays)
-        for made in sorted(Path(folder).iterdir(), reverse=True):  # the symbol first
+        if state:
+            _write_state(state, Path(folder) / f"{target.name}-{epoch:04d}.optimizer")
+        else:  # an earlier training's would not belong to these weights
+            Path(f"{prefix}-{epoch:04d}.optimizer").unlink(missing_ok=True)
+        # The symbol first, the weights before their state: a state without them is not read.
+        for made in sorted(Path(folder).iterdir(), reverse=True):
             made.replace(target.with_name(made.name))
 
 
@@ -201,8 +280,7 @@ def parameters_of(prefix: str, epoch: int) -> dict[str, Any]:
 def load(net: Any, prefix: str, epoch: int) -> None:
     """Load a checkpoint's parameters into a network of known shapes.
 
-    Raises SpecError if the shapes differ. The parameters may have upstream's names. Checkpoints do
-    not contain the optimizer's state, so momentum starts at 0.
+    Raises SpecError if the shapes differ. The parameters may have upstream's names.
     """
     saved, where = parameters_of(prefix, epoch), f"{prefix}-{epoch:04d}.params"
     wanted = net.collect_params()

@@ -1,16 +1,24 @@
 """A worker's kvstore client: opening, compression, votes, barrier."""
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from bench.engines import server_commands
+from bench.engines.server_updates import FIRST_SUM, MOST_SLOTS, slots, stride
 from bench.errors import SpecError, error_line
 from bench.kvstores import VAN_VARIABLE, check_van, is_distributed
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
 # Above every parameter's key: the ballots of `any_worker` and the first worker's broadcasts.
-_FIRST_BALLOT, _FIRST_BROADCAST = 1_000_000_000, 1_500_000_000
+_FIRST_BALLOT, _FIRST_BROADCAST = FIRST_SUM, 1_500_000_000
+# MXNet chooses a server by key * 9973 in 32 bits, which must not be negative.
+_FIRST_GATHER = 1_100_000_000
+# Bits of a gathered number.
+_BITS = 53
 _ABOVE_THRESHOLD = 1e30
 # kController and kSetMultiPrecision in MXNet.
 _OPTIMIZER, _MULTI_PRECISION = 0, 1
@@ -81,9 +89,7 @@ def sign_optimizer(store: Any) -> None:
 def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
     """Return whether any worker votes yes.
 
-    All workers must call this at the same step. Servers apply the optimizer to every push, so a sum
-    cannot be read back. A new key that starts at zero changes only if a worker pushed a value other
-    than zero.
+    All workers must call this at the same step, with a new `ballot`.
     """
     if store is None or not is_distributed(store.type):
         return vote
@@ -97,6 +103,75 @@ def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
     barrier(store)
     store.pull(key, out=result)
     return bool(result.asscalar() != 0)
+
+
+def sums_over_workers(
+    store: Any | None, numbers: Sequence[int], *, word: int, rank: int, workers: int
+) -> tuple[int, ...]:
+    """Return the sum over all workers of each whole number, 0 to 2**53.
+
+    All workers must call this at the same step, with a new `word`. Each number goes as bits in the
+    rank's own row: compression keeps only the sign of a push.
+    """
+    if store is None or not is_distributed(store.type):
+        return tuple(numbers)
+    own = np.zeros((workers, len(numbers), _BITS), np.float32)
+    own[rank] = [[number >> bit & 1 for bit in range(_BITS)] for number in numbers]
+    own *= _ABOVE_THRESHOLD
+    result = mx.nd.zeros(own.shape)
+    store.init(_FIRST_GATHER + word, result)
+    store.push(_FIRST_GATHER + word, mx.nd.from_numpy(own, zero_copy=False))
+    # An asynchronous kvstore would answer before the others have pushed.
+    mx.nd.waitall()
+    barrier(store)
+    store.pull(_FIRST_GATHER + word, out=result)
+    found = (result.asnumpy() != 0).astype(np.int64) << np.arange(_BITS)
+    return tuple(map(int, found.sum(axis=(0, 2))))
+
+
+class ServerStates:
+    """The optimizer's states on the servers of a synchronous job."""
+
+    def __init__(self, store: Any, optimizer: Any, shapes: Mapping[int, tuple[int, ...]]) -> None:
+        """Prepare for these weights, by index."""
+        self._store, self._stride = store, stride(int(os.environ["DMLC_NUM_SERVER"]))
+        self._shapes = {
+            (index, slot): shape
+            for index, shape in shapes.items()
+            for slot, _ in enumerate(slots(optimizer.create_state(index, mx.nd.zeros(shape))))
+        }
+        self._known: set[int] = set()
+
+    def read(self) -> dict[tuple[int, int], Any]:
+        """Return each array by its weight's index and its number.
+
+        All workers must call this.
+        """
+        found = {}
+        for (index, slot), shape in self._shapes.items():
+            key = index + (1 + slot) * self._stride
+            found[index, slot] = mx.nd.zeros(shape)
+            self._push(key, mx.nd.zeros(shape))
+            self._store.pull(key, out=found[index, slot])
+        mx.nd.waitall()
+        return found
+
+    def restore(self, states: Mapping[tuple[int, int], Any], *, rank: int) -> None:
+        """Set all arrays to those of the first worker.
+
+        All workers must call this.
+        """
+        for (index, slot), shape in self._shapes.items():
+            key = index + (1 + MOST_SLOTS + slot) * self._stride
+            self._push(key, mx.nd.zeros(shape) if rank else states[index, slot])
+        mx.nd.waitall()
+        barrier(self._store)
+
+    def _push(self, key: int, value: Any) -> None:
+        if key not in self._known:
+            self._known.add(key)
+            self._store.init(key, mx.nd.zeros(value.shape))
+        self._store.push(key, value)
 
 
 def broadcast_from_first(store: Any, *, word: int, value: float) -> float:

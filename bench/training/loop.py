@@ -22,7 +22,12 @@ from bench.statistics.stopping_rule import (
     per_image_seconds,
 )
 from bench.training import checkpoint, profiling, validation
-from bench.training.kvstore import any_worker, barrier, broadcast_from_first
+from bench.training.kvstore import (
+    any_worker,
+    barrier,
+    broadcast_from_first,
+    sums_over_workers,
+)
 from bench.training.mxnet_shim import mx, rounds_to_tf32
 from bench.training.optimizer import rate_notes
 from bench.training.options import Options
@@ -35,7 +40,9 @@ from bench.training.worker import (
     epoch_steps,
     gradient_bytes,
     gradients,
+    keeps_state,
     trainable_parameters,
+    training_state,
     update,
     weight_digest,
 )
@@ -48,6 +55,8 @@ _MANY_BYTES_PER_SECOND = 125e6
 _ABSURD = 10
 _PROBES = 8
 _REPORT_SECONDS = 5.0
+# Between the seeds of two epochs; above any number of ranks.
+_EPOCH_SEED = 100_003
 
 
 def window_steps(worker: Worker) -> tuple[int, ...]:
@@ -64,10 +73,12 @@ def worker_batches(worker: Worker) -> Iterator[loader.Batch]:
     """Yield synthetic or real batches on the worker's devices, without end."""
     options = worker.options
     if options.benchmark:
-        yield from loader.synthetic_batches(options, worker.contexts, worker.part.first)
+        yield from loader.synthetic_batches(
+            options, worker.contexts, worker.part.first, worker.batches
+        )
     mine = worker_partition(options.data_train, worker.rank, worker.num_workers)
     for data, label in loader.training_batches(
-        options, mine, loader.shuffled_orders(options, mine), worker.rank
+        options, mine, loader.shuffled_orders(options, mine), worker.rank, worker.batches
     ):
         yield loader.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
 
@@ -78,6 +89,7 @@ class TrainingSummary:
 
     ended           why measuring ended: a value of `stop_reason`, or 'epochs'
     weight_hash     equal on all ranks after a synchronous job; else they trained different networks
+    joined          whether `accuracy` is that of all workers, not of this rank alone
     notes           caveats of the results
     """
 
@@ -86,6 +98,7 @@ class TrainingSummary:
     windows: tuple[dict[str, Any], ...]
     ended: str = ""
     accuracy: float | None = None
+    joined: bool = False
     weight_hash: str = ""
     notes: tuple[Note, ...] = ()
 
@@ -326,6 +339,7 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         windows=tuple(windows),
         ended=ended,
         accuracy=accuracy,
+        joined=not is_async(options.kv_store),
         weight_hash=weight_digest(worker),
         notes=_notes(worker, windows) if worker.rank == 0 else (),
     )
@@ -373,6 +387,7 @@ def _epochs(
     progress = training_progress(options, len(steps_of_epoch))
     _emit(worker, "ready", _worker_facts(worker) | found)
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
+        seed_epoch(worker, epoch)
         before, seen = len(windows), (0, 0)
         shown = before
         for steps in steps_of_epoch:
@@ -393,7 +408,7 @@ def _epochs(
         if options.has_epochs and worker.accuracy:
             _show_accuracy(worker, epoch, *seen)
         if over or (epoch + 1) % options.save_period == 0:
-            _save(worker, epoch)
+            _save(worker, epoch, sum(window["steps"] for window in windows))
         if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
             accuracy, reached = _validate_epoch(worker, epoch)
         if over or reached:
@@ -404,19 +419,52 @@ def _epochs(
 
 
 def _validate_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
-    """Return this rank's accuracy, and whether every rank exceeds the stop accuracy."""
+    """Return the accuracy, and whether it exceeds the stop accuracy.
+
+    It is that of all workers together, or with an asynchronous kvstore that of this rank; then
+    every rank must exceed the stop accuracy.
+    """
     options, found = worker.options, validate(worker)
     values = {"epoch": epoch, "correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
     _emit(worker, "epoch", values)
+    apart = is_async(options.kv_store) and worker.num_workers > 1
+    found = found if apart else joined_score(worker, found, epoch)
     text = validation.score_text(found, k=options.top_k, losses=options.loss)
-    who = f"rank {worker.rank} " if worker.num_workers > 1 else ""
-    echo(f"{who}epoch {epoch}: {text}", err=True)
+    if apart or worker.rank == 0:
+        who = f"rank {worker.rank} " if apart else ""
+        of = "" if apart or worker.num_workers == 1 else f" ({found.total:,} images of all workers)"
+        echo(f"{who}epoch {epoch}: {text}{of}", err=True)
     accuracy = found.correct / found.total
     if options.stop_accuracy >= 1:
         return accuracy, False
     below = accuracy <= options.stop_accuracy
+    if not apart:
+        return accuracy, not below
     return accuracy, not any_worker(worker.kvstore, ballot=epoch, vote=below)
+
+
+def joined_score(worker: Worker, own: validation.Score, epoch: int) -> validation.Score:
+    """Return the score of all workers of a synchronous job together."""
+    millionths = round(own.loss * 1e6)
+    numbers = (own.total, own.correct, own.in_top_k, millionths)
+    total, correct, in_top_k, loss = sums_over_workers(
+        worker.kvstore,
+        numbers,
+        word=1 + epoch,
+        rank=worker.rank,
+        workers=worker.num_workers,
+    )
+    return validation.Score(total=total, correct=correct, in_top_k=in_top_k, loss=loss / 1e6)
+
+
+def seed_epoch(worker: Worker, epoch: int) -> None:
+    """Seed MXNet's random numbers, such as dropout's, for this epoch.
+
+    They do not depend on the epochs before it, which an interrupted training has seen.
+    """
+    if epoch:
+        mx.random.seed(worker.options.seed * 1000 + worker.rank + 1 + epoch * _EPOCH_SEED)
 
 
 def _worker_facts(worker: Worker) -> dict[str, Any]:
@@ -461,17 +509,25 @@ def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], w
     steps, seconds = (sum(one[what] for one in windows) for what in ("steps", "seconds"))
     schedule = worker.trainer.optimizer.lr_scheduler
     done = epoch - worker.options.load_epoch + steps / whole
-    rate = schedule(done * schedule.updates) if schedule else worker.options.lr
+    before = worker.trainer.optimizer.begin_num_update
+    rate = schedule(before + done * schedule.updates) if schedule else worker.options.lr
     loss = sum(one["loss"] * one["steps"] for one in windows) / steps
     line = f"rank {worker.rank} epoch {epoch}: {steps} batches in {seconds:.1f} s"
     echo(f"{line}, final learning rate {rate:.4g}, loss {loss:.3f}", err=True)
 
 
-def _save(worker: Worker, epoch: int) -> None:
+def _save(worker: Worker, epoch: int, batches: int) -> None:
+    """Save a checkpoint after an epoch and this number of steps.
+
+    All workers must call this.
+    """
     options = worker.options
-    if options.model_prefix and worker.rank == 0:
+    if not options.model_prefix:
+        return
+    state = training_state(worker, batches) if keeps_state(options) else None
+    if worker.rank == 0:
         input_format.write(options.model_prefix, input_format.described(options))
-        checkpoint.save(worker.net, options.model_prefix, epoch + 1)
+        checkpoint.save(worker.net, options.model_prefix, epoch + 1, state)
         echo(f"saved {options.model_prefix}-{epoch + 1:04d}.params", err=True)
 
 

@@ -48,14 +48,14 @@ class Schedule:
     """The learning rate by update; MXNet calls it with a weight's number of updates.
 
     updates   updates of each weight per epoch
-    first     epoch at which training starts (--load-epoch)
+    first     epoch of update 0: --load-epoch, less the updates before it that are counted
     last      epoch at which it ends
     """
 
     base_lr: float
     epochs: Epochs
     updates: int
-    first: int = 0
+    first: float = 0
     last: int
 
     def __call__(self, update: int) -> float:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +12,18 @@ import numpy as np
 
 from bench.data import loader
 from bench.data.partition import worker_partition
+from bench.engines.server_updates import slots, state_of
 from bench.errors import SpecError, error_line
-from bench.kvstores import is_async
+from bench.kvstores import VAN_VARIABLE, is_async, is_distributed
 from bench.networks import NETWORKS
 from bench.training import checkpoint
-from bench.training.kvstore import open_kvstore
+from bench.training.kvstore import ServerStates, open_kvstore, sums_over_workers
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import Schedule, is_constant, optimizer_arguments
 from bench.training.options import Options
 from bench.training.sgd import Sgd
 from bench.training.validation import Accuracy
+from im2rec_tools.terminal import echo
 
 
 class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
@@ -216,7 +219,9 @@ class Worker:
     """A network on its devices and the means to train it with the job's other workers.
 
     The options' batch_size is this rank's; `part` is its part of the global batch. `accuracy`
-    covers the trained images; None for synthetic data, except with upstream's costs.
+    covers the trained images; None for synthetic data, except with upstream's costs. `batches` are
+    the steps before this process, of an interrupted training that it continues. `servers` have the
+    optimizer's state, if it is there.
     """
 
     part: BatchSlice
@@ -229,6 +234,8 @@ class Worker:
     loss_of: Any
     trainer: Any
     accuracy: Accuracy | None
+    batches: int = 0
+    servers: ServerStates | None = None
 
 
 def loss_scale(options: Options) -> int:
@@ -261,10 +268,13 @@ def build_worker(options: Options) -> Worker:
     # All ranks have drawn the same weights; later random numbers (dropout) must differ.
     mx.random.seed(options.seed * 1000 + rank + 1)
     parameters = net.collect_params()
-    optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()))
+    state = _saved_state(options, kvstore, rank, num_workers)
+    begun = state.batches if state else 0
+    optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()), begun)
     for name, parameter in parameters.items():  # a worker uses the parameters' own multipliers
         parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
-    return Worker(
+    trainer = mx.gluon.Trainer(parameters, optimizer, kvstore=kvstore)
+    worker = Worker(
         options=options,
         part=part,
         contexts=device_contexts(options),
@@ -273,29 +283,181 @@ def build_worker(options: Options) -> Worker:
         num_workers=num_workers,
         net=net,
         loss_of=loss_of,
-        trainer=mx.gluon.Trainer(parameters, optimizer, kvstore=kvstore),
+        trainer=trainer,
         accuracy=Accuracy() if counted else None,
+        batches=_batches_before(options, state, part.whole, num_workers),
+        servers=_server_states(options, trainer, kvstore),
+    )
+    if state:
+        _restore_state(worker, state)
+    if options.load_epoch and rank == 0:
+        how = "with the optimizer's state" if state else "momentum restarts at 0"
+        echo(f"continues after epoch {options.load_epoch}, {how}", err=True)
+    return worker
+
+
+def keeps_state(options: Options) -> bool:
+    """Return whether checkpoints have the optimizer's state.
+
+    Servers keep nadam's schedule to themselves, and with an asynchronous kvstore or float16 they
+    have no state of one moment. Compression and P3 change the arrays that reach a server.
+    """
+    if not is_distributed(options.kv_store):
+        return True
+    alone = options.optimizer == "nadam" or options.dtype == "float16"
+    changed = options.gc_type != "none" or os.environ.get(VAN_VARIABLE) == "p3"
+    return not (alone or changed or is_async(options.kv_store))
+
+
+def _saved_state(
+    options: Options, kvstore: Any, rank: int, workers: int
+) -> checkpoint.TrainingState | None:
+    """Return the state of the checkpoint to continue; SpecError if it does not fit."""
+    if not options.load_epoch or not keeps_state(options):
+        return None
+    state = checkpoint.read_state(options.model_prefix, options.load_epoch)
+    where = f"{options.model_prefix}-{options.load_epoch:04d}.optimizer"
+    own = (1, state.batches) if state else (0, 0)
+    found = sums_over_workers(kvstore, own, word=0, rank=rank, workers=workers)
+    if found[0] and found != (workers, workers * own[1]):
+        raise SpecError(
+            error_line(
+                where,
+                expected="the same file on the host of each worker",
+                got=f"{found[0]} of {workers}, or different ones",
+                fix="Copy the checkpoint to all hosts",
+            )
+        )
+    if state and state.optimizer != options.optimizer:
+        raise SpecError(
+            error_line(
+                where,
+                expected=f"the state of --optimizer {options.optimizer}",
+                got=state.optimizer,
+                fix="Remove it to start with a new state",
+            )
+        )
+    return state
+
+
+def _batches_before(
+    options: Options, state: checkpoint.TrainingState | None, whole: int, workers: int
+) -> int:
+    """Return the steps before this training that read this worker's stream of images."""
+    if state and (state.whole, state.workers) == (whole, workers):
+        return state.batches
+    if not options.has_epochs:
+        return 0
+    return options.load_epoch * epoch_steps(options, whole, workers)
+
+
+def _server_states(options: Options, trainer: Any, kvstore: Any) -> ServerStates | None:
+    if not is_distributed(options.kv_store) or not options.model_prefix or not keeps_state(options):
+        return None
+    return ServerStates(kvstore, trainer.optimizer, _shapes(trainer))
+
+
+def _shapes(trainer: Any) -> dict[int, tuple[int, ...]]:
+    """Return the shape of each trained array by its index."""
+    return {n: one.shape for n, one in enumerate(trainer._params) if one.grad_req != "null"}
+
+
+def _updaters(trainer: Any) -> list[Any]:
+    """Return the local kvstore's updater, or that of each device."""
+    return [trainer._kvstore._updater] if trainer._update_on_kvstore else trainer._updaters
+
+
+def training_state(worker: Worker, batches: int) -> checkpoint.TrainingState:
+    """Return the state after `batches` more steps.
+
+    All workers must call this.
+    """
+    mx.nd.waitall()
+    trainer = worker.trainer
+    arrays: dict[tuple[int, int], Any] = {}
+    if worker.servers:
+        arrays = worker.servers.read()
+    else:
+        for index, state in _updaters(trainer)[0].states.items():
+            arrays |= {(index, n): one for n, one in enumerate(slots(state))}
+    return checkpoint.TrainingState(
+        optimizer=worker.options.optimizer,
+        batches=worker.batches + batches,
+        whole=worker.part.whole,
+        workers=worker.num_workers,
+        m_schedule=getattr(trainer.optimizer, "m_schedule", 1.0),
+        arrays=arrays,
     )
 
 
-def _optimizer(options: Options, whole: int, num_workers: int, names: Sequence[str]) -> Any:
+def _restore_state(worker: Worker, state: checkpoint.TrainingState) -> None:
+    trainer, shapes = worker.trainer, _shapes(worker.trainer)
+    wanted = {
+        (index, n): one.shape
+        for index, shape in shapes.items()
+        for n, one in enumerate(slots(_new_state(trainer, index)))
+    }
+    if {key: one.shape for key, one in state.arrays.items()} != wanted:
+        options = worker.options
+        raise SpecError(
+            error_line(
+                f"{options.model_prefix}-{options.load_epoch:04d}.optimizer",
+                expected="the state of this network and optimizer",
+                got="a different one",
+                fix="Remove it to start with a new state",
+            )
+        )
+    # A kvstore keeps the scale of gradients that its optimizer begins with.
+    images = worker.part.whole * loss_scale(worker.options)
+    trainer._check_and_rescale_grad(trainer._scale / images)
+    trainer._init_kvstore()
+    if worker.servers:
+        for parameter in trainer._params:  # oneDNN's layout of a network that has only predicted
+            values = parameter.data(worker.contexts[0]).asnumpy()
+            parameter._init_impl(mx.nd.from_numpy(values, zero_copy=False), parameter.list_ctx())
+        trainer._init_params()
+        worker.servers.restore(state.arrays, rank=worker.rank)
+        return
+    if hasattr(trainer.optimizer, "m_schedule"):
+        trainer.optimizer.m_schedule = state.m_schedule
+    for updater in _updaters(trainer):
+        for index in shapes:
+            weight = trainer._params[index].data(worker.contexts[_updaters(trainer).index(updater)])
+            for n, one in enumerate(state_of(updater, index, weight)):
+                one[:] = state.arrays[index, n]
+            updater.states_synced[index] = False  # MXNet moves it to the weight's device
+
+
+def _new_state(trainer: Any, index: int) -> Any:
+    parameter = trainer._params[index]
+    weight = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
+    return trainer.optimizer.create_state_multi_precision(index, weight)
+
+
+def _optimizer(
+    options: Options, whole: int, num_workers: int, names: Sequence[str], begun: int
+) -> Any:
     """Create the optimizer of parameters with these names.
 
-    The names are in the order of trainer indexes. With names, the optimizer exempts all but weights
-    and gammas from weight decay, as Module does. Servers receive the names with the pickled
-    optimizer.
+    It continues after `begun` updates of each. The names are in the order of trainer indexes. With
+    names, the optimizer exempts all but weights and gammas from weight decay, as Module does.
+    Servers receive the names with the pickled optimizer.
     """
-    settings = _optimizer_settings(options, whole, num_workers)
+    settings = _optimizer_settings(options, whole, num_workers, begun)
     settings["param_idx2name"] = dict(enumerate(names))
     if options.optimizer == "sgd":
         return Sgd(**settings)
     return mx.optimizer.create(options.optimizer, **settings)
 
 
-def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[str, Any]:
+def _optimizer_settings(
+    options: Options, whole: int, num_workers: int, begun: int
+) -> dict[str, Any]:
     made: dict[str, Any] = dict(
         optimizer_arguments(options.optimizer, lr=options.lr, mom=options.mom, wd=options.wd)
     )
+    if begun:
+        made["begin_num_update"] = begun
     if options.dtype == "float16":
         made["multi_precision"] = True
     if options.optimizer == "lbsgd":
@@ -304,11 +466,12 @@ def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[
         return made
     # An asynchronous server applies every worker's push separately.
     pushes = num_workers if is_async(options.kv_store) else 1
+    updates = epoch_steps(options, whole, num_workers) * pushes
     made["lr_scheduler"] = Schedule(
         base_lr=options.lr,
         epochs=options.lr_epochs,
-        updates=epoch_steps(options, whole, num_workers) * pushes,
-        first=options.load_epoch,
+        updates=updates,
+        first=options.load_epoch - begun / updates,
         last=options.num_epochs,
     )
     return made

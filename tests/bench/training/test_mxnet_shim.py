@@ -183,6 +183,7 @@ def test_the_network_is_saved_as_mxnet_loads_it(tmp_path: Path, photographs: Pat
     assert names == {
         *("tiny-symbol.json", "tiny-mxscale.json"),
         *("tiny-0001.params", "tiny-0002.params"),
+        *("tiny-0001.optimizer", "tiny-0002.optimizer"),
     }
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
 

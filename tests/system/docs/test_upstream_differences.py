@@ -21,11 +21,14 @@ from bench.training.optimizer import Schedule
 from bench.training.options import Options, parse
 from bench.training.worker import build_worker, epoch_steps, loss_scale
 from launch.hosts import ROOT
+from tests.support.paths import TESTS
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
 ONE = "--windows=1"
 BASE = ["--data-train=t.rec"]
+# Whole jobs have these.
+CONTINUATION = (TESTS / "bench/training/test_continuation.py").read_text(encoding="utf-8")
 
 
 def examples(photographs: Path) -> None:
@@ -162,6 +165,14 @@ def without_effect(_: Path) -> None:
         parse(["--benchmark=1", "--data-val=v.rec"])
 
 
+def continuation(_: Path) -> None:
+    assert "continues_exactly" in CONTINUATION
+
+
+def joined(_: Path) -> None:
+    assert "images of all workers" in CONTINUATION
+
+
 def seed(_: Path) -> None:
     first, again, other = (
         trained(*SYNTHETIC, ONE, *words).weight_hash for words in ([], [], ["--seed=1"])
@@ -229,6 +240,8 @@ CHECKS: dict[str, Callable[..., None]] = {
     "`--benchmark 1`, steps per epoch": epoch_of_benchmark,
     "`--test-io 1`": reading,
     "options without effect in a mode": without_effect,
+    "`--load-epoch`": continuation,
+    "accuracy with `dist_sync`": joined,
     "`--seed`": seed,
     "`--use-imagenet-data-augmentation`": imagenet,
     "`--contrast`, `--saturation`": grey,

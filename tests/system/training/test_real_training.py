@@ -166,7 +166,7 @@ def test_checkpoints_load_in_mxnets_own_programs(tmp_path: Path, photographs: Pa
     words = [*photos(photographs), "--num-epochs=2", "--save-period=2", "--val-freq=2"]
     summary = trained(*words, f"--model-prefix={prefix}")
     names = sorted(path.name for path in prefix.parent.iterdir())
-    assert names == ["m-0002.params", "m-mxscale.json", "m-symbol.json"]
+    assert names == ["m-0002.optimizer", "m-0002.params", "m-mxscale.json", "m-symbol.json"]
     assert summary.accuracy is not None
     symbol, args, auxiliary = mx.model.load_checkpoint(str(prefix), 2)
     module = mx.mod.Module(symbol)  # whose label is upstream's: softmax_label

@@ -1,0 +1,129 @@
+"""Training that continues from a checkpoint is training that was not interrupted."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.errors import SpecError
+from bench.training.loop import train
+from bench.training.options import parse
+from tests.support.paths import ROOT
+from tests.support.repeats import slow
+from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, trained, weights
+
+pytestmark = [
+    pytest.mark.mxnet,
+    pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning"),
+]
+CHANGES = ["--random-crop=1", "--random-mirror=1", "--brightness=0.2", "--lr=0.01"]
+ALEXNET = "--network=alexnet --image-shape=3,67,67 --num-classes=10 --batch-size=2 --benchmark=1"
+
+
+def losses(*words: str) -> list[float]:
+    return [window["loss"] for window in train(parse([*words])).windows]
+
+
+def compare(folder: Path, *words: str) -> None:
+    """Train three epochs at once, and the last two of them in a second process."""
+    whole = losses(*words, "--num-epochs=3", f"--model-prefix={folder / 'whole'}")
+    first = losses(*words, "--num-epochs=1", f"--model-prefix={folder / 'part'}")
+    rest = losses(*words, "--num-epochs=3", f"--model-prefix={folder / 'part'}", "--load-epoch=1")
+    assert first + rest == whole
+    arrays = weights(folder / "whole", 3)
+    assert all((weights(folder / "part", 3)[name] == arrays[name]).all() for name in arrays)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    ["sgd", "adam", *slow("nadam", "lbsgd", "lamb", "ftml", "ftrl", "rmsprop", "adadelta", "nag")],
+)
+def test_training_on_photographs_continues_exactly(
+    optimizer: str, photographs: Path, tmp_path: Path
+) -> None:
+    # 240 images do not divide into batches of 28, so that a batch spans two epochs.
+    words = [*SMALL, *photos(photographs), "--batch-size=28", "--lr-step-epochs=2"]
+    compare(tmp_path, *words, *CHANGES, f"--optimizer={optimizer}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*SYNTHETIC, "--num-examples=16", "--cpus=2"],
+        *slow([*ALEXNET.split(), "--kv-store=local", "--num-examples=4", "--lr=0.001"]),
+    ],
+    ids=["two-devices", "dropout"],
+)
+def test_training_on_synthetic_images_continues_exactly(words: list[str], tmp_path: Path) -> None:
+    compare(tmp_path, *words)
+
+
+def test_without_its_state_training_continues_with_momentum_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*SYNTHETIC, "--num-examples=16", f"--model-prefix={tmp_path / 'm'}", "--num-epochs=2"]
+    whole = losses(*words)
+    assert whole[4:] == losses(*words, "--load-epoch=1")
+    assert "with the optimizer's state" in capsys.readouterr().err
+    (tmp_path / "m-0001.optimizer").unlink()
+    assert whole[4:] != losses(*words, "--load-epoch=1")
+    assert "momentum restarts at 0" in capsys.readouterr().err
+
+
+def test_a_state_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
+    words = [*SYNTHETIC, "--num-examples=4", f"--model-prefix={tmp_path / 'm'}"]
+    trained(*words, "--num-epochs=1")
+    again = [*words, "--num-epochs=2", "--load-epoch=1"]
+    with pytest.raises(SpecError, match=r"m-0001\.optimizer: expected the state of --optimizer"):
+        trained(*again, "--optimizer=adam")
+    path = tmp_path / "m-0001.optimizer"
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:50], whole.replace(b'"schema": 1', b'"schema": 9')):
+        path.write_bytes(damaged)
+        with pytest.raises(SpecError, match="expected the state of training, got an invalid one"):
+            trained(*again)
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("store", ["dist_sync", *slow("dist_device_sync")])
+def test_a_job_of_two_workers_continues_exactly(
+    store: str, photographs: Path, tmp_path: Path
+) -> None:
+    # The bound splits arrays of state among the servers.
+    def job(epochs: int, prefix: str, *more: str) -> list[str]:
+        words = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}"]
+        words += [
+            "--batch-size=14",
+            "--lr=0.01",
+            "--rgb-std=58,57,57",
+            "--disp-batches=1",
+            f"--kv-store={store}",
+        ]
+        words += [f"--num-epochs={epochs}", f"--model-prefix={tmp_path / prefix}", *more]
+        command = [sys.executable, "-m", "bench.train_imagenet", *INPUT, *words]
+        done = subprocess.run(
+            [*LAUNCH, "-x", "MXNET_KVSTORE_BIGARRAY_BOUND=1000", "--", *command],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        found = re.findall(r"(rank \d epoch \d batch \d+): .* (loss \S+)", done.stdout)
+        joined = re.findall(r" (epoch \d: validation .*of all workers\))", done.stdout)
+        assert len(joined) == epochs - bool(more)
+        assert all("(60 images of all workers)" in line for line in joined)
+        return [*sorted(" ".join(one) for one in found), *joined]
+
+    whole = job(2, "whole")
+    first = job(1, "part")
+    rest = job(2, "part", "--load-epoch=1")
+    assert sorted(first + rest) == sorted(whole)
+    arrays = weights(tmp_path / "whole", 2)
+    assert all((weights(tmp_path / "part", 2)[name] == arrays[name]).all() for name in arrays)
+
+
+LAUNCH = [sys.executable, "-m", "launch.launch", "-n", "2", "-s", "2", "--launcher", "local"]
