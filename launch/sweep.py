@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -20,6 +21,7 @@ from bench.trial import Trial
 from launch.hosts import ROOT, Host
 from launch.install import own_code
 from launch.job.agents import Agents
+from launch.job.controller_log import clean, controller_log
 from launch.job.interference import span_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
@@ -33,11 +35,12 @@ from launch.transport.line import Starter, start_local
 from results.host_facts import HOST_FACTS, Place, omitted
 from results.progress import JobProgress, SweepUpdate, sweep_seconds_left
 from results.record import TRANSIENT_CAUSES, Cause, Identity, Record, RepeatStart
-from results.run_folder import ASKED, ENVIRONMENT, LOGS, SWEEP, job_logs
+from results.run_folder import ASKED, ENVIRONMENT, LOGS, RECORDED, SWEEP, job_logs
 from results.store import Store, set_environment
 from results.worker_log import rank_of
 
 PlannedRun = tuple[Trial, Identity]
+_LOG = logging.getLogger(__name__)
 
 
 def run_order(points: Sequence[PlannedRun], seed: str) -> list[PlannedRun]:
@@ -167,13 +170,16 @@ def sweep(
         store.write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
     elif what.command:
         set_environment(store.folder, command=list(what.command))
-    with closing(Agents(where.start)) as agents:
+    if not left:
+        return
+    with controller_log(store.folder), closing(Agents(where.start)) as agents:
+        _log_start(what, where, len(left), len(order))
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)
             if where.port:
                 agents.free_port(where.scheduler or where.hosts[0], where.port)
         finished = [(name.key, done[name]) for _, name in wanted if name in done]
-        keys = [name.key for _, name in left]
+        already, keys = len(finished), [name.key for _, name in left]
         trials = list({trial.key: trial for trial, _ in wanted}.values())
         names = {t.key: text for t, text in zip(trials, point_names(trials), strict=True)}
         for index, (trial, name) in enumerate(left):
@@ -188,6 +194,14 @@ def sweep(
             record = yield from _tries(start, where, store, agents)
             if record.status == "ok":
                 finished.append((name.key, record.elapsed_seconds))
+        _LOG.info("all %d repeats ran; %d have a result", len(left), len(finished) - already)
+
+
+def _log_start(what: Sweep, where: ClusterSetup, left: int, total: int) -> None:
+    hosts = ", ".join(host.name for host in where.hosts)
+    _LOG.info("sweep %s: %d of %d repeats to run on %s", what.name, left, total, hosts)
+    if what.command:
+        _LOG.info("command: %s", secrets.command_line(what.command))
 
 
 def _tries(
@@ -197,9 +211,20 @@ def _tries(
     scripted = any(one.first_try for one in start.trial.faults)
     earlier = store.tries()[start.identity] if scripted else 0
     for attempt in range(1, where.retries + 2):
+        name = f"{start.name or start.trial.name}, repeat {start.identity.repeat + 1}"
+        _LOG.info("%s: try %d of at most %d", name, attempt, where.retries + 1)
         yield replace(start, attempt=attempt)
         record = yield from _point(start, earlier + attempt, where, store, agents)
-        if record.failure is None or record.failure.cause not in TRANSIENT_CAUSES:
+        cause = record.failure.cause if record.failure else None
+        _LOG.info(
+            "%s: %s after %.1f s%s%s",
+            name,
+            record.status,
+            record.elapsed_seconds,
+            f", cause {cause}" if cause else "",
+            clean(f": {record.message}") if record.message else "",
+        )
+        if cause not in TRANSIENT_CAUSES:
             break
     return record
 
@@ -255,7 +280,7 @@ def _point(
     """Run try number `attempt` of a repeat, and store its record."""
     trial, name = start.trial, start.identity
     logs = job_logs(store.folder, trial.key, name.repeat)
-    began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="milliseconds")
     # The simulated engine's times vary with the repeat, some of its faults with the try.
     scripted = {"MXSCALE_REPEAT": str(name.repeat)}
     scripted |= {"MXSCALE_TRY": str(attempt)} if attempt > 1 and trial.engine == "fake" else {}
@@ -308,11 +333,14 @@ def _job(
         planned = plan(trial, where.hosts, port, where.scheduler)
         processes = [replace(process, env=process.env | variables) for process in planned]
         monitor = JobMonitor(processes, where.deadlines, time.monotonic(), windows)
+        _LOG.info("scheduler on %s (%s), port %d", root.name, root.address, port)
         if why_not:
             return monitor, Verdict(status="lost", message=why_not, cause=Cause.LOST)
         verdict = yield from run_job(monitor, agents, logs.folder, where.log_budget, logs.started)
         if not (monitor.scheduler_failed() and _port(agents, root, port)[1]):
             return monitor, verdict
+        _LOG.info("another program took port %d: starting the job on another one", port)
+        (logs.folder / RECORDED).unlink(missing_ok=True)  # this was no try of the repeat
     taken = f"another program took port {port} on {root.address} before the scheduler did"
     message = f"{taken}: {verdict.message}"
     return monitor, Verdict(status=verdict.status, message=message, cause=Cause.FOREIGN)

@@ -1,31 +1,45 @@
 """Failed and replaced tries of a sweep's repeats: cause, process, next command."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
+from bench.settings.point_names import point_names, point_words
+from bench.trial import Trial
 from plots.format import list_names, status_text
 from plots.items import Item
-from results.record import Failure, Record
+from results.record import Failure, Identity, Record
 from results.repeat import RepeatSummary
+from results.run import Run
 
 _MOST, _MOST_PROCESSES, _CAUSE_WIDTH = 10, 3, 160
+TRY_HEADER = ("point", "repeat", "try", "started (UTC)", "status", "cause", "message")
+# Tries on the page; records.jsonl has all.
+MOST_TRIES = 1000
 
 
 def failure_lines(
-    failed: Sequence[Record], run: str, repeats: int, again: str = ""
+    failed: Sequence[Record],
+    run: str,
+    repeats: int,
+    again: str = "",
+    trials: Sequence[Trial] = (),
 ) -> Iterator[str]:
     """Yield the lines on failed repeats that end a sweep.
 
     run      --run of the sweep's folder
     repeats  repeats of each point
     again    the command that measures the failed repeats once more, if known
+    trials   all points of the sweep, to distinguish those with one name
     """
+    words = dict(zip((one.key for one in trials), point_words(trials), strict=True))
     for one in failed[:_MOST]:
         identity = one.identity
         name = f"{identity.name}, repeat {identity.repeat + 1}" if repeats > 1 else identity.name
         yield f"{name}: {status_text(one.status)}: {one.message}"
-        yield f"  {_next_step(one, run, repeats)}"
+        point = words.get(identity.key, identity.name)
+        yield f"  {_next_step(one, run, repeats, point)}"
     if failed:
         more = (
             f"{len(failed) - _MOST} more failed; the report lists them below the table. "
@@ -48,10 +62,10 @@ def failure_place(failure: Failure | None) -> str:
     return list_names(found, _MOST_PROCESSES, ", ")
 
 
-def _next_step(failed: Record, run: str, repeats: int) -> str:
+def _next_step(failed: Record, run: str, repeats: int, point: str) -> str:
     identity, failure = failed.identity, failed.failure
     suspects = [one.process for one in failure.processes] if failure else []
-    words = ["--run", run, "--point", identity.name]
+    words = ["--run", run, "--point", point]
     words += ["--repeat", str(identity.repeat + 1)] if repeats > 1 else []
     words += ["--process", *suspects] if len(suspects) == 1 else []
     logs = "its log" if len(suspects) == 1 else "the logs"
@@ -62,6 +76,28 @@ def _next_step(failed: Record, run: str, repeats: int) -> str:
         ports = "open all ports between the hosts ('fab hosts.check' tests them); "
         return f"{read}; {ports * (failed.trial.hosts > 1)}{longer}"
     return read
+
+
+def try_rows(run: Run) -> list[tuple[str, ...]]:
+    """Return a row under `TRY_HEADER` for each try that was measured again since."""
+    trials = [row.trial for row in run.rows]
+    names = dict(zip((one.key for one in trials), point_names(trials), strict=True))
+    numbers: Counter[Identity] = Counter()
+    found: list[tuple[str, ...]] = []
+    for one in run.earlier:
+        numbers[one.identity] += 1
+        found.append(
+            (
+                names.get(one.identity.key, one.identity.name),
+                str(one.identity.repeat + 1),
+                str(numbers[one.identity]),
+                _time(one),
+                status_text(one.status),
+                str(one.failure.cause) if one.failure else "",
+                _outcome(one),
+            )
+        )
+    return found[-MOST_TRIES:]
 
 
 def earlier_items(earlier: Sequence[RepeatSummary]) -> list[Item]:
@@ -75,10 +111,19 @@ def earlier_items(earlier: Sequence[RepeatSummary]) -> list[Item]:
 
 
 def _try_text(one: RepeatSummary) -> str:
-    name = f"{one.identity.name}, repeat {one.identity.repeat + 1}, {one.started}"
+    name = f"{one.identity.name}, repeat {one.identity.repeat + 1}, {_time(one)} UTC"
+    status = f"{status_text(one.status)}: " if one.samples is None else ""
+    return f"{name}: {status}{_outcome(one)}"
+
+
+def _time(one: RepeatSummary) -> str:
+    return one.started[:19].replace("T", " ")
+
+
+def _outcome(one: RepeatSummary) -> str:
+    """Return why a try has no result, or the caveats of its result."""
     if one.samples is None:
         cause = shorten(one.message or "no cause recorded", _CAUSE_WIDTH, placeholder=" ...")
-        place = failure_place(one.failure)
-        return f"{name}: {status_text(one.status)}: {'; '.join(filter(None, (cause, place)))}"
+        return "; ".join(filter(None, (cause, failure_place(one.failure))))
     heads = dict.fromkeys(note.kind.headline for note in one.notes if note.kind.headline)
-    return f"{name}: {', '.join(heads) or 'no caveats'}"
+    return ", ".join(heads) or "no caveats"

@@ -60,7 +60,8 @@ class RecordHeader:
 class PointStatus:
     """The status of a point of a run.
 
-    status   ok; that of a repeat that is not ok; or missing if repeats are not measured yet
+    status   ok; that of a repeat that is not ok; missing if no repeat is measured yet, partial
+             if some are not
     message  message of the repeat that is not ok
     good     number of repeats with status ok
     repeats  number of requested repeats
@@ -111,7 +112,7 @@ def point_statuses(
 
 def _point(asked: Sequence[Identity], found: Sequence[RecordHeader]) -> PointStatus:
     bad = next((one for one in found if one.status != "ok"), None)
-    lacks = "" if len(found) == len(asked) else "missing"
+    lacks = "" if len(found) == len(asked) else "partial" if found else "missing"
     return PointStatus(
         name=asked[0].name,
         key=asked[0].key,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import error_line, quoted
+from bench.settings.point_names import is_called
 from bench.settings.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
@@ -16,7 +17,7 @@ from results.quality import own_doubts
 from results.reader import asked_identities, asked_trials, read_summaries
 from results.record import Identity, Record, grouped
 from results.repeat import RepeatSummary
-from results.run_folder import ASKED, ENVIRONMENT, HOSTS, LOGS, SWEEP
+from results.run_folder import ASKED, ENVIRONMENT, HOSTS, LOGS, SWEEP, TRY, try_folders
 from results.scaling import ScalingRow, rows_of, with_chosen_baseline
 from results.speedup import parse_baseline
 from results.store import UnreadableLine, read_json, read_records
@@ -216,7 +217,8 @@ def known_identities(folder: Path, records: Iterable[Record]) -> list[Identity]:
 def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path]:
     """Return the newest job with logs that matches, and the folder of its logs.
 
-    Its point's name must have all the words; `repeat` counts from 1. Without words, jobs without a
+    Its point's name must have all the words, or its settings those with `=`; `repeat` counts from
+    1. Without words, jobs without a
     result come first. StoreError if none matches.
     """
     records = read_records(folder)
@@ -229,10 +231,11 @@ def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identit
     }
     if not found:
         raise StoreError(error_line(folder, problem="has no logs"))
+    trials = {one.identity.key: one.trial for one in records}
     wanted = [
         path
         for path, name in found.items()
-        if set(words.split()) <= set(name.name.split()) and repeat in {None, name.repeat + 1}
+        if _fits(name, trials, words) and repeat in {None, name.repeat + 1}
     ]
     if not wanted:
         asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
@@ -246,6 +249,27 @@ def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identit
 
     newest = max(wanted, key=order)
     return found[newest], newest
+
+
+def _fits(name: Identity, trials: Mapping[str, Trial], words: str) -> bool:
+    """Return whether a repeat has the words; without a record, only its name is known."""
+    if name.key in trials:
+        return is_called(trials[name.key], words)
+    return set(words.split()) <= set(name.name.split())
+
+
+def logs_of_try(logs: Path, number: int) -> Path:
+    """Return the folder with the logs of a try of a repeat, from 1.
+
+    `logs` has those of the last one. StoreError if the logs of the try are deleted.
+    """
+    folders = {int(path.name.removeprefix(TRY)): path for path in try_folders(logs)}
+    folders[max(folders, default=0) + 1] = logs
+    if number not in folders:
+        known = ", ".join(map(str, folders))
+        fix = "Older logs are deleted; records.jsonl keeps the cause of each try"
+        raise StoreError(error_line("--attempt", expected=f"one of {known}", got=number, fix=fix))
+    return folders[number]
 
 
 def newest_with_logs(runs: Path) -> Path:

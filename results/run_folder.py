@@ -11,6 +11,8 @@ TORN = ".torn"
 ASKED = "asked.json"
 SWEEP = "sweep.toml"
 ENVIRONMENT = "environment.json"
+# What the controller did, newest lines last; beside it, the lines before.
+CONTROLLER_LOG = "controller.log"
 # Batch sizes found by `--auto-batch`.
 BATCHES = "batches.json"
 # In a saved baseline: the run it was copied from.
@@ -25,6 +27,8 @@ LOGS = "logs"
 EVENTS = ".events.jsonl"
 HOSTS = "hosts.json"
 RECORDED = "recorded.json"
+# Below it, try-N has the files of an earlier try of the repeat, from 1.
+TRY = "try-"
 
 REPORT = "report"
 TABLE = "results.csv"
@@ -40,7 +44,7 @@ AB_TEXT, AB_TABLE = "ab.md", "ab.csv"
 UPSTREAM, EXPORTS, PAPER = "upstream", "exports", "paper"
 
 # Files covered by a digest besides the logs, files needed by comparisons, other files of a run.
-COVERED = (RECORDS, ASKED, ENVIRONMENT, SWEEP, BATCHES)
+COVERED = (RECORDS, ASKED, ENVIRONMENT, SWEEP, BATCHES, CONTROLLER_LOG, f"{CONTROLLER_LOG}.1")
 COMPARED = (RECORDS, ENVIRONMENT, ASKED, SWEEP)
 UNCOVERED = (LOCK, ORIGIN, f"{RECORDS}{TORN}", f"{REPORT}/{DIGESTS}")
 # A folder with one of these is a run.
@@ -50,6 +54,14 @@ MARKS = (RECORDS, ASKED)
 def job_logs(folder: Path, key: str, repeat: object) -> Path:
     """Return the folder with the logs of one repeat of a trial."""
     return folder / LOGS / key / str(repeat)
+
+
+def try_folders(logs: Path) -> list[Path]:
+    """Return the folders with the logs of earlier tries of a repeat, oldest first."""
+    found = [path for path in logs.glob(f"{TRY}[1-9]*") if path.is_dir() and not path.is_symlink()]
+    names = (path.name.removeprefix(TRY) for path in found)
+    numbers = sorted(int(one) for one in names if one.isascii() and one.isdecimal())
+    return [logs / f"{TRY}{number}" for number in numbers]
 
 
 def saved_runs(parent: Path) -> list[Path]:

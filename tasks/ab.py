@@ -17,7 +17,7 @@ from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import report_load
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
-from tasks.plan import ENGINE, engine_name, sweep_for_hosts
+from tasks.plan import ENGINE, LOG_LEVEL, engine_name, set_log_level, sweep_for_hosts
 from tasks.report import RUN, new_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
         "windows": OptionHelp("N", "Windows per job, after warm-up", empty="the sweep's"),
         "engine": ENGINE,
         "run": replace(RUN, empty="a name made of the point, the settings and the date"),
+        "log_level": LOG_LEVEL,
     },
     example="'' dtype=bfloat16 --sweep smoke --point 'local x1'",
 )
@@ -53,6 +54,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
     windows="",
     engine="",
     run="",
+    log_level="",
 ):
     """Compare two settings of one point (A/B test).
 
@@ -73,6 +75,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
                 fix="Give --sweep smoke",
             )
         )
+    set_log_level(log_level)
     engine = engine_name(engine)
     hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = {"windows": parse_int("--windows", windows)} if windows else {}

@@ -14,6 +14,7 @@ from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import measure
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
+from tasks.plan import LOG_LEVEL, set_log_level
 from tasks.report import RUN, UNSTEADY, new_folder, run_folder, timestamped_name
 
 
@@ -25,6 +26,7 @@ from tasks.report import RUN, UNSTEADY, new_folder, run_folder, timestamped_name
         "windows": OptionHelp("N", "Maximum number of measured windows"),
         "repeats": OptionHelp("N", "Number of repeats, each a fresh job"),
         "run": replace(RUN, empty="bandwidth-DATE-TIME"),
+        "log_level": LOG_LEVEL,
     }
 )
 def bench_bandwidth(  # type: ignore[no-untyped-def]
@@ -36,6 +38,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     windows="60",
     repeats="3",
     run="",
+    log_level="",
 ):
     """Measure the kvstore's bandwidth against raw TCP.
 
@@ -46,6 +49,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     from launch.setup import job_setup, listed_hosts
     from results.store import set_environment
 
+    set_log_level(log_level)
     hosts = listed_hosts(host_options)
     if not is_distributed(kvstore):
         raise SpecError(

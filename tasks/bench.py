@@ -28,11 +28,13 @@ from tasks.cli import (
 )
 from tasks.plan import (
     JOB_GROUP,
+    LOG_LEVEL,
     PLAN_OPTIONS,
     engine_name,
     option_fields,
     plan_line,
     selected,
+    set_log_level,
     sweep_for_hosts,
     sweep_forecast,
 )
@@ -115,12 +117,15 @@ def measure(
     finally:
         store.close()
     if not left:
-        echo("Finished points are not rerun; use a new --run NAME to measure again.")
+        echo(
+            "Finished points are not rerun; use --again failed, unstable or doubtful to measure "
+            "such repeats again, or a new --run NAME for all."
+        )
     if finish is not None:
         finish()
     name = run_name(store.folder)
     once_more = shlex.join([*what.command, "--again", "failed"]) if what.command else ""
-    lines = list(failure_lines(failed, name, what.repeats, once_more))
+    lines = list(failure_lines(failed, name, what.repeats, once_more, what.trials))
     try:
         build_report(store.folder, baseline=baseline)
         echo(*lines, err=True)
@@ -215,6 +220,7 @@ def _without_faults(trial: Trial) -> str:
             "Tries after a failure that the point did not cause: killed, lost, stalled, no "
             "rendezvous or another program's",
         ),
+        "log_level": LOG_LEVEL,
         "wait_idle": OptionHelp(
             "SECONDS",
             "Wait up to this long until no other program uses the hosts, then measure in any case",
@@ -282,18 +288,20 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     again="",
     retries="0",
     wait_idle="0",
+    log_level="",
 ):
     """Run a sweep's remaining points and build the report.
 
-    Runs on this machine, or on a cluster if hosts are given. Finished points are not rerun.
-    Exits with 3 if a host fails its checks, 5 if a point has no result, 6 if a point reached no
-    steady state.
+    Runs on this machine, or on a cluster if hosts are given. Finished points are not rerun,
+    unless --again selects them. Exits with 3 if a host fails its checks, 5 if a point has no
+    result, 6 if a point reached no steady state.
     """
     from launch.auto_batch import check_fitting, fitting
     from launch.job.plan import resource_warnings
     from launch.setup import job_setup, listed_hosts
 
     baseline = checked_baseline(speedup_baseline)
+    set_log_level(log_level)
     engine = engine_name(engine)
     hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
@@ -331,7 +339,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
 
 _MOST_RETRIES = 1000
 # Options for one execution, which the stored command of a run leaves out.
-_ONCE = ("--again=", "--wait-idle=")
+_ONCE = ("--again=", "--wait-idle=", "--log-level=")
 
 
 def _again_class(text: str) -> Again | None:
@@ -369,6 +377,7 @@ def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
         ),
         "image_shape": OptionHelp("SHAPE", "Channels, height and width"),
         "windows": OptionHelp("N", "Windows after warm-up"),
+        "log_level": LOG_LEVEL,
         "cold": OptionHelp("", "Read from the disk; drop the files from memory before each epoch"),
         "options": OptionHelp(
             "OPTIONS",
@@ -380,13 +389,22 @@ def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
 )
 @command
 def bench_io(  # type: ignore[no-untyped-def]
-    c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False, options=""
+    c,
+    data,
+    batch="32",
+    nthreads="",
+    image_shape="3,224,224",
+    windows="10",
+    cold=False,
+    options="",
+    log_level="",
 ):
     """Benchmark the input pipeline without training.
 
     Reports images/s for each number of decoding threads. Exits with 5 if a point has no result,
     6 if a point reached no steady state.
     """
+    set_log_level(log_level)
     fields = {
         "mode": "test-io",
         "data_train": data,

@@ -154,6 +154,7 @@ def _copy_data(
             empty="the last point without a result, else the last that ran",
         ),
         "repeat": OptionHelp("N", "Repeat of the point, from 1", empty="the last one that ran"),
+        "attempt": OptionHelp("N", "Try of the repeat, from 1", empty="the last one"),
         "lines": OptionHelp("N", "Lines per log"),
         "process": OptionHelp("PROCESS", "Only this process, such as worker-1", empty="all"),
     },
@@ -162,19 +163,21 @@ def _copy_data(
 )
 @read_only_command
 def hosts_logs(  # type: ignore[no-untyped-def]
-    c, run="", point="", repeat="", lines="20", process=""
+    c, run="", point="", repeat="", attempt="", lines="20", process=""
 ):
     """Print the last log lines of a job's processes.
 
     Each log has a heading with the host and the process.
     """
     from launch.job.logs import files_of, is_started, lines_of
-    from results.run import job_with_logs, newest_with_logs
+    from results.run import job_with_logs, logs_of_try, newest_with_logs
     from results.worker_log import process_hosts
 
     count = parse_int("--lines", lines)
     folder = run_folder(run) if run else newest_with_logs(RUNS)
     name, logs = job_with_logs(folder, point, parse_int("--repeat", repeat) if repeat else None)
+    if attempt:
+        logs = logs_of_try(logs, parse_int("--attempt", attempt))
     hosts = process_hosts(logs)
     if process and process not in hosts:
         raise LaunchError(

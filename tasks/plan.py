@@ -41,6 +41,12 @@ ENGINE = OptionHelp(
     empty="the sweep's",
     group="Simulation",
 )
+LOG_LEVEL = OptionHelp(
+    "LEVEL",
+    "Print entries of the controller's log from this level: debug, info, warning or error; "
+    "controller.log in the run folder has all",
+    empty="MXSCALE_LOG_LEVEL, else warning",
+)
 _SIMULATED = "simulated"
 _MOST_MINUTES = 100_000
 _MOST_VALUES = 12
@@ -102,6 +108,13 @@ PLAN_OPTIONS = {
         group="Simulation",
     ),
 }
+
+
+def set_log_level(text: str) -> None:
+    """Print the controller's log from this level on; '' for the default."""
+    from launch.job.controller_log import parse_level, print_log
+
+    print_log(parse_level(text))
 
 
 def engine_name(text: str) -> str:

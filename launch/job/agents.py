@@ -1,5 +1,6 @@
 """Agents of a sweep: their channels stay open from one job to the next."""
 
+import logging
 import queue
 import time
 from collections.abc import Callable, Iterable
@@ -22,6 +23,7 @@ from launch.transport.client import (
 from launch.transport.line import Starter, start_local
 from launch.transport.protocol import AgentMessages
 
+_LOG = logging.getLogger(__name__)
 _CHECK = "Run 'fab hosts.check' with the same hosts"
 
 
@@ -86,6 +88,7 @@ class Agents:
                 failed.append(str(opened))
             else:  # at once, so that `close` ends it even if others fail
                 made[missing[place].name] = self.channels[missing[place].name] = opened
+                _LOG.info("%s: agent started", missing[place].name)
         self._last_message.update(dict.fromkeys(made, time.monotonic()))
         if failed:
             raise LaunchError("; ".join(failed))
@@ -201,6 +204,7 @@ class Agents:
         channel = self.channels.pop(name, None)
         if channel is None:
             return
+        _LOG.info("%s: the agent is silent; its connection is closed", name)
         self._at_work.discard(name)
         # A local agent may only be suspended, and closing wakes it; a remote one cannot be woken.
         channel.close() if channel.host.login is None else channel.close(0.0)

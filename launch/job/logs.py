@@ -19,10 +19,12 @@ from launch.job.plan import Process
 from launch.remote.errors import LaunchError, error_line
 from launch.transport.client import Message
 from results import worker_log
-from results.run_folder import EVENTS, HOSTS, RECORDED
+from results.run_folder import EVENTS, HOSTS, RECORDED, TRY, try_folders
 from results.worker_log import MOST_BYTES
 
 BUDGET_BYTES = 16 << 20
+# Older tries of a repeat whose logs are kept.
+MOST_TRIES = 20
 COMPRESS_ABOVE_BYTES = 64 << 10
 
 
@@ -69,7 +71,7 @@ class _Log:
 
 
 class Logs:
-    """Logs of one job in a folder of its own; logs of an earlier attempt are removed."""
+    """Logs of one job in a folder of its own; those of an earlier try are moved aside."""
 
     def __init__(
         self, folder: Path, processes: Sequence[Process], budget: int, started: str = ""
@@ -84,6 +86,8 @@ class Logs:
         hosts = {process.id: process.host.name for process in processes}
         with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
+            if started:
+                keep_try(folder, budget * len(processes))
             # The owner is removed first and written last: incomplete logs belong to no record.
             for left in [folder / RECORDED, *folder.glob("*.log*"), *folder.glob(f"*{EVENTS}*")]:
                 left.unlink(missing_ok=True)
@@ -142,6 +146,28 @@ class Logs:
         for log in self._logs.values():
             with contextlib.suppress(OSError):
                 log.close()
+
+
+def keep_try(folder: Path, most: int) -> None:
+    """Move the logs of a recorded try into a folder try-N of their own.
+
+    Deletes the oldest tries while all together exceed `most` bytes or `MOST_TRIES`.
+    """
+    if not (folder / RECORDED).is_file():
+        return
+    before = try_folders(folder)
+    number = int(before[-1].name.removeprefix(TRY)) + 1 if before else 1
+    kept = folder / f"{TRY}{number}"
+    kept.mkdir()
+    # The owner is moved last: an incomplete try belongs to no record.
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    for name in [*(name for name in names if name != RECORDED), RECORDED]:
+        (folder / name).replace(kept / name)
+    kept_folders = [*before, kept]
+    sizes = [sum(path.stat().st_size for path in one.iterdir()) for one in kept_folders]
+    while len(sizes) > MOST_TRIES or (sizes and sum(sizes) > most):
+        shutil.rmtree(kept_folders.pop(0))
+        sizes.pop(0)
 
 
 def compress(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Execution of one job: start its processes by agents, follow them to the end."""
 
+import logging
 import secrets
 import signal
 import time
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from bench.events import Event
 from launch.job.agents import GONE, Agents, Take
+from launch.job.controller_log import clean
 from launch.job.logs import BUDGET_BYTES, Logs
 from launch.job.monitor import JobMonitor, Verdict, kill_cause, signal_name
 from launch.job.plan import Process
@@ -21,6 +23,9 @@ from launch.transport.client import Message
 from results.progress import JobProgress
 from results.record import Cause
 
+_LOG = logging.getLogger(__name__)
+# Kinds of events of which a job sends thousands.
+_FREQUENT = frozenset({"window"})
 _TURN_SECONDS = 0.2
 # A verdict examines every process of the job, which takes time.
 _JUDGE_SECONDS = 0.05
@@ -162,6 +167,8 @@ def _follow(
     try:
         secret = secrets.token_hex(32)  # not in the plan: records, reports and logs have plans
         for process in monitor.processes:
+            cores = ",".join(map(str, process.cores)) or "any"
+            _LOG.info("start %s on %s, cores %s", process.id, process.host.name, cores)
             agents.start(process, secret)
         verdict = yield from _judge(monitor, agents, show, progress)
         for name in verdict.silent:
@@ -169,6 +176,13 @@ def _follow(
         return verdict
     finally:
         agents.end_job(show_last)
+
+
+def _log_message(message: Message) -> None:
+    """Log the start or the end of a process."""
+    if message.say not in {"output", "event", "beat"}:
+        facts = (f"{k} {v}" for k, v in message.values.items() if isinstance(v, str | int))
+        _LOG.info("%s: %s: %s", message.host.name, message.say, clean(", ".join(facts)))
 
 
 def _judge(
@@ -190,8 +204,13 @@ def _judge(
             mark = time.monotonic() + _JUDGE_SECONDS
         message = message or agents.receive(_TURN_SECONDS)
         if message is not None and message.host.name in hosts:
+            _log_message(message)
             show(message)
-            yield from monitor.take(message)
+            for event in monitor.take(message):
+                if event.kind not in _FREQUENT:
+                    place = message.host.name, clean(str(message.values.get("id", "")))
+                    _LOG.debug("%s: %s: event %s", *place, clean(event.kind))
+                yield event
         now = time.monotonic()
         if message is None or message.say in _FINAL or now - judged >= _JUDGE_SECONDS:
             judged = now

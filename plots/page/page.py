@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from bench.notes import texts
 from bench.settings.point_names import point_names
+from plots.failed_repeats import TRY_HEADER, try_rows
 from plots.failures import Failures, attempt_items, attempt_lines
 from plots.figures.caption import hardware, settings_line, varied_line
 from plots.format import has_assumed_scatter, status_text
@@ -92,6 +93,8 @@ def _known(
         "note_texts": texts,
         "one_sentence": one_sentence,
         "named": list(zip(point_names([row.trial for row in run.rows]), run.rows, strict=True)),
+        "try_header": TRY_HEADER,
+        "tries": try_rows(run),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
         "facts": environment_facts(environment),
         "hosts": host_table(environment),

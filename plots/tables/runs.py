@@ -15,6 +15,8 @@ from results.run_folder import LOGS
 
 _WIDE = 160
 _MOST_NAMED = 4
+# Statuses of points that lack repeats.
+_LACKING = ("missing", "partial")
 _COLUMNS = ("run", "date (UTC)", "commit", "points", "hosts", "networks", "size", "")
 _RIGHT = {"hosts", "size"}
 
@@ -30,7 +32,8 @@ def show(entries: Sequence[RunEntry], where: str) -> None:
     console = _console()
     table = terminal_table(_COLUMNS, {*_COLUMNS} - _RIGHT, f"runs in {where}")
     for one in entries:
-        style = "red" if one.problem or one.failed else "yellow" if one.missing else ""
+        lacks = "yellow" if one.missing or one.partial else ""
+        style = "red" if one.problem or one.failed else lacks
         table.add_row(*map(cell, _cells(one)), style=style)
     console.print(table)
     for one in entries:
@@ -58,14 +61,21 @@ def _trouble(one: RunEntry) -> str:
 
 
 def _point_counts(one: RunEntry) -> str:
-    """Return '27 ok' or '25 ok, 1 failed, 1 missing'."""
+    """Return '27 ok' or '25 ok, 1 failed, 1 missing, 2 partial'."""
     counts = (
         ("ok", one.ok),
         ("failed", one.failed),
         ("missing", one.missing),
+        ("partial", one.partial),
         ("unreadable", one.unread),
     )
     return ", ".join(f"{count} {word}" for word, count in counts if count) or "none"
+
+
+def _repeat_counts(points: Sequence[PointStatus]) -> str:
+    """Return '7 ok of 12'; '' if there are no points."""
+    total = sum(one.repeats for one in points)
+    return f"{sum(one.good for one in points)} ok of {total}" if total else ""
 
 
 def describe(
@@ -80,12 +90,13 @@ def describe(
     `more` are further facts by name: machine, digest.
     """
     console = _console()
-    for text in _fact_lines(folder, entry, environment, more):
+    known = {"repeats": _repeat_counts(points), **more}
+    for text in _fact_lines(folder, entry, environment, known):
         console.print(line(text), soft_wrap=True)
     names = ("point", "status", "repeats", "logs", "cause")
     table = terminal_table(names, names)
     for one in points:
-        style = "" if one.status == "ok" else "yellow" if one.status == "missing" else "red"
+        style = "" if one.status == "ok" else "yellow" if one.status in _LACKING else "red"
         logs = f"{LOGS}/{one.key}/" if (folder / LOGS / one.key).is_dir() else "none"
         cells = (one.name, one.status, f"{one.good} of {one.repeats}", logs, one.message)
         table.add_row(*map(cell, cells), style=style)

@@ -30,6 +30,7 @@ _STAMPED = (RECORDS, ASKED, ENVIRONMENT, LOGS, REPORT)
 class RunEntry:
     """One run in the list.
 
+    partial  number of points of which some repeats are not measured yet
     unread   number of lines of its log that this version cannot read
     problem  why the run, or the first of those lines, cannot be read
     """
@@ -41,6 +42,7 @@ class RunEntry:
     ok: _Count = 0
     failed: _Count = 0
     missing: _Count = 0
+    partial: _Count = 0
     hosts: _Count = 0
     networks: tuple[str, ...] = ()
     bytes: _Count = 0
@@ -126,7 +128,8 @@ def run_entry(folder: Path) -> RunEntry:
         commit=str(environment.get("commit") or ""),
         ok=statuses.count("ok"),
         missing=statuses.count("missing"),
-        failed=len(statuses) - statuses.count("ok") - statuses.count("missing"),
+        partial=statuses.count("partial"),
+        failed=sum(one not in {"ok", "missing", "partial"} for one in statuses),
         hosts=len({host for one in found for host in one.identity.hosts}),
         networks=tuple(dict.fromkeys(one.network for one in found)),
         rehearsal=any(one.rehearsal for one in found),

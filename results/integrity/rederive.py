@@ -48,20 +48,28 @@ class DerivedRecord:
 
 def rederive(folder: Path, record: Record, where: str) -> DerivedRecord:
     """Rederive a record from the run's events; `where` names it in messages."""
-    logs = run_folder.job_logs(folder, record.identity.key, record.identity.repeat)
-    files = worker_log.event_files(logs)
+    newest = run_folder.job_logs(folder, record.identity.key, record.identity.repeat)
+    logs = _logs_of(newest, record.started)
+    files = worker_log.event_files(logs or newest)
     without = None
     if record.source:
         without = SkipReason.NOT_OURS
-    elif not logs.is_dir():
+    elif not newest.is_dir():
         without = SkipReason.LOGS
     elif not files:
         without = SkipReason.EVENTS
-    elif worker_log.recorded_start(logs) != record.started:
+    elif logs is None:
         without = SkipReason.OTHER_TRY
-    if without:
+    if without or logs is None:
         return DerivedRecord(record=record, skip_reason=without)
     return _from(record, files, worker_log.process_hosts(logs), where)
+
+
+def _logs_of(newest: Path, started: str) -> Path | None:
+    """Return the log folder of the try that started then; None without exactly one."""
+    folders = [newest, *run_folder.try_folders(newest)]
+    found = [one for one in folders if worker_log.recorded_start(one) == started]
+    return found[0] if len(found) == 1 else None
 
 
 def _from(
@@ -175,6 +183,9 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
     """
     repeats: list[RepeatSummary | UnreadableLine] = []
     attempts: dict[tuple[str, int], DerivedRecord] = {}
+    older: list[
+        DerivedRecord
+    ] = []  # tries that were measured again since, as far as they have logs
     result = VerifyResult()
     log = record_log(folder)
     for number, one in record_lines(log):
@@ -184,6 +195,8 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
             continue
         try:
             again = rederive(folder, one, f"{where} ({one.identity.name}, repeat {_number(one)})")
+            before = attempts.get((one.identity.key, one.identity.repeat))
+            older += [before] if before and not before.skip_reason else []
             attempts[one.identity.key, one.identity.repeat] = again
             repeats.append(summarize(again.record))
         except UNREADABLE as error:
@@ -191,7 +204,7 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
     # The report skips them too; the digest shows whether they were modified since.
     unread = [one for one in repeats if isinstance(one, UnreadableLine)]
     result.unchecked += [str(one).replace(f"{folder}/", "") for one in unread]
-    for again in attempts.values():
+    for again in (*older, *attempts.values()):
         result.wrong += again.wrong
         result.ranks += len(again.ranks)
         result.windows += sum(len(rank.seconds) for rank in again.ranks.values())

@@ -1,5 +1,6 @@
 """Failures from outside a trial are retried at once; its own mistakes are not."""
 
+import re
 import signal
 from contextlib import closing
 from pathlib import Path
@@ -11,8 +12,14 @@ from bench.trial import Trial
 from launch.hosts import this_machine
 from launch.job.monitor import exit_cause
 from launch.sweep import ClusterSetup, points, sweep
+from plots.failed_repeats import try_rows
+from plots.page.page import page
+from results.errors import StoreError
+from results.integrity.archive import pack, unpack
+from results.integrity.rederive import rederive_run
 from results.record import TRANSIENT_CAUSES, Cause, Record
-from results.run import load
+from results.run import load, logs_of_try
+from results.run_folder import job_logs
 from results.store import Store
 from tests.support.programs.jobs import SHORT, trial
 
@@ -39,6 +46,31 @@ def test_a_killed_worker_is_retried_and_its_first_try_is_kept(tmp_path: Path) ->
     run = load(tmp_path)
     assert [one.failure for one in run.earlier] == [first.failure]
     assert run.complete
+    (row,) = try_rows(run)
+    assert (row[:3], row[5]) == (("tiny dist_sync x2", "1", "1"), "killed")
+    assert "worker-1 (PID " in row[6]
+    logs = job_logs(tmp_path, first.identity.key, 0)
+    assert [logs_of_try(logs, n).name for n in (1, 2)] == ["try-1", "0"]
+    with pytest.raises(StoreError, match="expected one of 1, 2, got 3"):
+        logs_of_try(logs, 3)
+    text = page(run)
+    assert "Earlier tries (1), which do not count" in text
+    assert '<td class="text">killed' in text
+
+
+@pytest.mark.program
+def test_a_run_with_two_tries_is_packed_and_verified_with_the_logs_of_both(tmp_path: Path) -> None:
+    tried(tmp_path / "run", trial("worker-1:kill@2:first"), retries=1)
+    assert pack(tmp_path / "run", tmp_path / "run.zip") > 0
+    found = unpack(tmp_path / "run.zip", tmp_path / "again")
+    _, result = rederive_run(found)
+    assert (result.wrong, result.unchecked) == ([], [])
+    assert result.ranks == 4  # two of each try
+    (events,) = found.glob("logs/*/0/try-1/worker-0.events.jsonl")
+    lines = events.read_text().splitlines()
+    edited = [re.sub(r'"seconds": [0-9.]+', '"seconds": 9.5', line) for line in lines]
+    events.write_text("\n".join(edited) + "\n")
+    assert any("events give 9.5" in one for one in rederive_run(found)[1].wrong)
 
 
 @pytest.mark.program

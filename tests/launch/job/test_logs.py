@@ -16,12 +16,13 @@ import fabfile as _fabfile
 import launch.job.logs
 from launch.hosts import rehearse, this_machine
 from launch.job.agents import Agents
-from launch.job.logs import Logs, compress, compress_again, files_of, lines_of
+from launch.job.logs import MOST_TRIES, Logs, compress, compress_again, files_of, lines_of
 from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import Process
 from launch.job.run import run_job
 from results import worker_log
 from results.run import job_with_logs
+from results.run_folder import try_folders
 from results.store import read_records
 from results.worker_log import parse_worker_log, rank_of
 from tests.support.paths import ROOT
@@ -104,8 +105,32 @@ def test_large_logs_are_compressed_and_read_alike(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_logs_of_an_attempt_before_are_removed(tmp_path: Path) -> None:
-    run_folder = ("worker-0.events.jsonl", "worker-1.events.jsonl.gz", "recorded.json")
+def test_the_logs_of_a_recorded_try_move_to_a_folder_of_their_own(tmp_path: Path) -> None:
+    for number in range(1, 4):
+        logs = Logs(tmp_path, [process()], 2000, f"start {number}")
+        logs.write("worker-0", [f"try {number}"])
+        logs.close()
+    assert [path.name for path in try_folders(tmp_path)] == ["try-1", "try-2"]
+    for number, folder in enumerate([*try_folders(tmp_path), tmp_path], 1):
+        assert worker_log.recorded_start(folder) == f"start {number}"
+        assert list(lines_of(folder, "worker-0")) == [f"try {number}"]
+
+
+def test_older_tries_stay_within_the_budget_of_a_process(tmp_path: Path) -> None:
+    for number in range(1, 6):
+        logs = Logs(tmp_path, [process()], 2000, f"start {number}")
+        logs.write("worker-0", ["x" * 250] * 3)
+        logs.close()
+    assert [path.name for path in try_folders(tmp_path)] == ["try-3", "try-4"]
+    Logs(tmp_path, [process()], 20_000_000, "start 6").close()
+    for number in range(7, 40):
+        Logs(tmp_path, [process()], 20_000_000, f"start {number}").close()
+    kept = try_folders(tmp_path)
+    assert (len(kept), kept[-1].name) == (MOST_TRIES, "try-38")
+
+
+def test_the_logs_of_no_record_are_removed(tmp_path: Path) -> None:
+    run_folder = ("worker-0.events.jsonl", "worker-1.events.jsonl.gz")
     for name in ("worker-0.log.gz", "worker-0.log.1", "worker-9.log", *run_folder):
         (tmp_path / name).write_text("old")
     Logs(tmp_path, [process()], 2000).close()

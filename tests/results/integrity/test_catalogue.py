@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,25 @@ def test_a_run_is_a_line_of_what_it_was_and_how_far_it_came(tmp_path: Path) -> N
     assert (found.rehearsal, found.imported, found.problem) == (True, False, "")
     size = sum(path.stat().st_size for path in (tmp_path / "one").iterdir())
     assert found.bytes == size
+
+
+def test_points_that_lack_some_repeats_are_no_missing_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = (record([[1, 2.0, 2.1]], devices=n) for n in (1, 2))
+    stored(tmp_path / "mine", one, other)
+    second = [dataclasses.replace(each.identity, repeat=1) for each in (one, other)]
+    third = record([[1, 2.0]], devices=3).identity
+    asked = [one.identity, other.identity, *second, third]
+    stored(tmp_path / "mine", dataclasses.replace(one, identity=second[0]))
+    text = json.dumps([dataclasses.asdict(each) for each in asked])
+    (tmp_path / "mine" / "asked.json").write_text(text)
+    found = listed(tmp_path)["mine"]
+    assert (found.ok, found.failed, found.missing, found.partial) == (1, 0, 1, 1)
+    fabfile.results.results_show.body(Context(), run=str(tmp_path / "mine"))
+    shown = capsys.readouterr().out
+    assert re.search("points: +1 ok, 1 missing, 1 partial", shown)
+    assert re.search("repeats: +3 ok of 5", shown)
 
 
 def test_the_newest_run_is_first(tmp_path: Path) -> None:
