@@ -10,12 +10,12 @@ def test_only_points_that_look_alike_are_told_apart_and_by_what_differs() -> Non
     trials = [
         make(BASE),
         make(BASE | {"dtype": "bfloat16"}),
-        make(BASE | {"options": ["--optimizer=nag", "--wd=0.1"]}),
+        make(BASE | {"options": ["--optimizer=nag", "--initializer=zero"]}),
         make(BASE | {"devices": 4}),
     ]
     assert distinguishing_fields(trials) == [
         "dtype float32, options none",
         "dtype bfloat16, options none",
-        "dtype float32, options --optimizer=nag --wd=0.1",
+        "dtype float32, options --optimizer=nag --initializer=zero",
         "",
     ]
