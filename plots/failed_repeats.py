@@ -9,7 +9,7 @@ from bench.settings.point_names import point_names, point_words
 from bench.trial import Trial
 from plots.format import list_names, status_text
 from plots.items import Item
-from results.record import Failure, Identity, Record
+from results.record import FailedProcess, Failure, Identity, Record
 from results.repeat import RepeatSummary
 from results.run import Run
 
@@ -30,7 +30,7 @@ def failure_lines(
 
     run      --run of the sweep's folder
     repeats  repeats of each point
-    again    the command that measures the failed repeats once more, if known
+    again    the command that runs the failed repeats once more, if known
     trials   all points of the sweep, to distinguish those with one name
     """
     words = dict(zip((one.key for one in trials), point_words(trials), strict=True))
@@ -46,20 +46,28 @@ def failure_lines(
             if len(failed) > _MOST
             else ""
         )
-        yield f"{more}Finished repeats are kept: the same command runs only the rest"
-        if again:
-            yield f"Measure the failed repeats once more: {again}"
+        rest = f"Run the failed ones again: {again}" if again else "Run the same command again"
+        yield f"{more}Finished repeats are kept. {rest}"
 
 
 def failure_place(failure: Failure | None) -> str:
-    """Return 'worker-1 (PID 4242) in window 12 of 40'; '' if no process is known."""
+    """Return 'worker-1 (PID 4242) in window 12 of 40'; '' if no process is known.
+
+    A process that ended between its last window and its end was 'after window 40 of 40'.
+    """
     found = []
     for one in failure.processes if failure else ():
         pid = "" if one.pid is None else f" (PID {one.pid})"
-        total = f" of {one.windows}" if one.windows else ""
-        window = "" if one.window is None else f" in window {one.window}{total}"
-        found.append(f"{one.process}{pid}{window}")
+        found.append(f"{one.process}{pid}{_window(one)}")
     return list_names(found, _MOST_PROCESSES, ", ")
+
+
+def _window(one: FailedProcess) -> str:
+    if one.window is None:
+        return ""
+    if one.windows and one.window > one.windows:
+        return f" after window {one.windows} of {one.windows}"
+    return f" in window {one.window}" + f" of {one.windows}" * bool(one.windows)
 
 
 def _next_step(failed: Record, run: str, repeats: int, point: str) -> str:
@@ -71,6 +79,8 @@ def _next_step(failed: Record, run: str, repeats: int, point: str) -> str:
     logs = "its log" if len(suspects) == 1 else "the logs"
     place = failure_place(failure)
     read = f"{place}{'. ' * bool(place)}Read {logs}: fab hosts.logs {shlex.join(words)}"
+    if failure and len(suspects) == 1 and failure.processes[0].silent:
+        read = f"{place} printed nothing"
     if failed.status == "timeout":
         longer = "raise --rendezvous SECONDS if hosts start slowly"
         ports = "open all ports between the hosts ('fab hosts.check' tests them); "

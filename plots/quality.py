@@ -39,7 +39,7 @@ def quality_sentence(run: Run) -> Iterator[str]:
         yield f"{'The point' if count == 1 else f'All {points}'} can be published."
         return
     why = f"{'; for the others' * bool(good)}: {_grouped(others)}"
-    command = next_command(run, others)
+    command = _rest_command(run) or next_command(run, others)
     following = f" Next: {command}" if command else ""
     yield f"{good} of {points} can be published{why}.{following}"
 
@@ -72,6 +72,16 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
         wanted = LEAST_REPEATS if most < LEAST_REPEATS else most + 2
         return command_line([*kept, "--repeats", str(wanted)])
     return ""
+
+
+def _rest_command(run: Run) -> str:
+    """Return the command that runs failed repeats again; '' if all have a result.
+
+    It comes before any other, and is the one that ends the output of a sweep with failures.
+    """
+    words = tuple(run.environment.get("command", ()))
+    failed = any(one.samples is None for row in run.rows for one in row.repeats)
+    return command_line(words) if failed and words[:2] == _FAB else ""
 
 
 def _passes(note: Note) -> bool:

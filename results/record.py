@@ -129,8 +129,10 @@ class FailedProcess:
     """A process that caused a failure.
 
     pid      its process id on `host`, or None if it did not start
-    window   the window in which it failed, counted from 1; None before its first or for servers
+    window   the window in which it failed, counted from 1; None before its first or for servers;
+             `windows` + 1 after its last
     windows  windows of its job, warm-up included; 0 if epochs decide
+    silent   whether its log is empty
     """
 
     process: str
@@ -138,6 +140,7 @@ class FailedProcess:
     pid: int | None = None
     window: int | None = None
     windows: int = 0
+    silent: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +204,9 @@ def emit(record: Record) -> str:
     fields = dataclasses.asdict(record) | {"trial": record.trial.fields}
     if record.failure is None:
         del fields["failure"]  # lines of good repeats stay as earlier versions wrote them
+    for one in fields.get("failure", {}).get("processes", ()):
+        if not one["silent"]:
+            del one["silent"]  # as earlier versions wrote it
     return json.dumps({"schema": record.schema, **fields})
 
 

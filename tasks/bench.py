@@ -124,7 +124,7 @@ def measure(
     if finish is not None:
         finish()
     name = run_name(store.folder)
-    once_more = shlex.join([*what.command, "--again", "failed"]) if what.command else ""
+    once_more = shlex.join(what.command)
     lines = list(failure_lines(failed, name, what.repeats, once_more, what.trials))
     try:
         build_report(store.folder, baseline=baseline)

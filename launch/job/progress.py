@@ -48,6 +48,7 @@ def failure_of(monitor: JobMonitor, verdict: Verdict) -> Failure | None:
             pid=one.pid,
             window=None if one.log.rank is None else len(one.log.windows) + (one.log.done is None),
             windows=monitor.windows,
+            silent=not one.tail,
         )
         for one in suspects
     )

@@ -42,6 +42,7 @@ def test_a_killed_worker_is_retried_and_its_first_try_is_kept(tmp_path: Path) ->
     assert first.failure.cause == Cause.KILLED
     assert (process.process, process.window, process.windows) == ("worker-1", 3, 4)
     assert process.pid
+    assert not process.silent  # it prints a line per window
     assert second.failure is None
     run = load(tmp_path)
     assert [one.failure for one in run.earlier] == [first.failure]

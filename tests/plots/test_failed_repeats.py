@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from plots.failed_repeats import earlier_items, failure_lines, failure_place
 from plots.screen import show_sweep
-from results.record import Cause, FailedProcess, Failure, Record, RepeatStart
+from results.record import Cause, FailedProcess, Failure, Record, RepeatStart, emit, parse
 from results.repeat import summarize
 from tests.support.runs.records import record
 
-END = "Finished repeats are kept: the same command runs only the rest"
+END = "Finished repeats are kept. Run the same command again"
 
 
 def failed(status: str, *suspects: str, repeat: int = 0, **where: int) -> Record:
@@ -56,9 +56,19 @@ def test_ten_failures_are_listed_and_the_rest_counted() -> None:
 
 def test_a_failure_has_its_process_window_and_the_command_that_repeats_it() -> None:
     one = failed("failed", "worker-1", pid=4242, window=12, windows=40)
-    _, second, end, again = failure_lines([one], "mine", 1, "fab bench.sweep mine --again failed")
+    _, second, end = failure_lines([one], "mine", 1, "fab bench.sweep mine")
     assert second.startswith("  worker-1 (PID 4242) in window 12 of 40. Read its log: ")
-    assert (end, again.endswith(": fab bench.sweep mine --again failed")) == (END, True)
+    assert end == "Finished repeats are kept. Run the failed ones again: fab bench.sweep mine"
+
+
+def test_an_empty_log_is_not_named() -> None:
+    one = failed("failed", "worker-1", pid=4242, window=3, windows=40, silent=True)
+    _, second, _ = failure_lines([one], "mine", 1)
+    assert second == "  worker-1 (PID 4242) in window 3 of 40 printed nothing"
+    assert one == parse(emit(one))
+    assert "silent" not in emit(failed("failed", "worker-1"))
+    two = failed("failed", "worker-1", "worker-2", silent=True)
+    assert "fab hosts.logs" in next(line for line in failure_lines([two], "m", 1) if "Read" in line)
 
 
 def test_a_failure_without_a_process_or_windows_says_less() -> None:
@@ -66,6 +76,9 @@ def test_a_failure_without_a_process_or_windows_says_less() -> None:
     assert failure_place(Failure(cause=Cause.LOST)) == ""
     ended = FailedProcess(process="worker-0", host="h", window=3)
     assert failure_place(Failure(cause=Cause.EXITED, processes=(ended,))) == "worker-0 in window 3"
+    late = replace(ended, window=12, windows=11)
+    place = failure_place(Failure(cause=Cause.KILLED, processes=(late,)))
+    assert place == "worker-0 after window 11 of 11"
     many = Failure(cause=Cause.RENDEZVOUS, processes=(FailedProcess(process="w", host="h"),) * 5)
     assert failure_place(many) == "w, w, w, 2 more"
 

@@ -209,6 +209,9 @@ def test_the_next_command_depends_on_the_reasons() -> None:
     two = sentence(*repeats(1, OTHERS)[:2])  # no other try of two repeats can be published
     assert two.endswith("Next: fab bench.sweep mine.toml --wait-idle 600 --repeats 3")
     assert not sentence(*[point(1, 10.0, engine="fake")])
+    lost = dataclasses.replace(repeats(1)[0], status="failed", ranks=())
+    found = sentence(lost, *repeats(2, OTHERS))
+    assert found.endswith("Next: fab bench.sweep mine.toml --repeats=2")  # ends the sweep, too
 
 
 def test_figures_fill_publishable_points_and_ring_others() -> None:
