@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from bench.kvstores import is_distributed
-from bench.notes import UNSTEADY, NoteKind, sentence
+from bench.notes import UNSTEADY, Note, NoteKind, sentence
 from plots.failed_repeats import earlier_items
 from plots.figures.model import TRAINING, drawable, lines, network_label
 from plots.format import (
@@ -278,14 +278,20 @@ def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield the headlines of notes, interference first, each with its points."""
     good = [row for row in rows if row.rate]
     found = grouped(
-        (kind.headline, row.trial.name)
+        (_headline(note), row.trial.name)
         for kind in NoteKind
         for row in good
-        if kind in row.headline_kinds and kind != NoteKind.TEXT
+        for note in row.notes
+        if note.kind is kind and kind.headline and kind is not NoteKind.TEXT
     )
     for headline, names in found.items():
         yield f"{headline}: {_named(list(dict.fromkeys(names)))}"
     yield from _text_notes(good)
+
+
+def _headline(note: Note) -> str:
+    """Return the headline; the figure that a baseline's note is about takes the place of {cell}."""
+    return note.kind.headline.replace("{cell}", str(note.figures.get("cell", "efficiency")))
 
 
 def _text_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -313,7 +319,7 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 def caveat_names(row: ScalingRow) -> list[str]:
     """Return the summary's names of the caveats that mark the point, each once."""
-    found = [kind.headline for kind in row.headline_kinds]
+    found = [_headline(note) for note in row.notes if note.kind.headline]
     return list(dict.fromkeys([*found, *[_UNCERTAIN] * row.uncertain]))
 
 

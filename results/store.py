@@ -41,7 +41,7 @@ BUFFER = 1 << 18
 _SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
 # Removed last: a folder with one of these still counts as a run and can be removed.
 _LAST = (ASKED, RECORDS, LOCK)
-_ROOM = "Free disk space, or choose another folder. Existing records are kept"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,18 +65,26 @@ class UnreadableLine:
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that replaces `path` once it is complete; StoreError on failure."""
+def atomic_file(path: Path, option: str = "") -> Iterator[IO[bytes]]:
+    """Yield a file that replaces `path` once it is complete; StoreError on failure.
+
+    The error names the option that chooses the folder, if any.
+    """
     try:
         with files.atomic_file(path) as file:
             yield file
     except DataError as error:
-        raise StoreError(error_line("", problem=str(error), fix=_ROOM)) from error
+        cause = error.__cause__
+        full = isinstance(cause, OSError) and cause.errno in _FULL
+        choose = "Free disk space, or choose" if full else "Choose"
+        given = f" with {option}" if option else ". Existing records are kept"
+        fix = f"{choose} another folder{given}"
+        raise StoreError(error_line("", problem=str(error), fix=fix)) from error
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, option: str = "") -> None:
     """Write a text file atomically; see `atomic_file`."""
-    with atomic_file(path) as file:
+    with atomic_file(path, option) as file:
         file.write(text.encode(errors="backslashreplace"))
 
 

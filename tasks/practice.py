@@ -1,5 +1,6 @@
 """Tasks `practice.*`: a local test cluster of network namespaces."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,8 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     echo(f"{len(cluster.nodes)} hosts; they reach this machine at {cluster.address}", "")
     echo(f"hostfile    {short_path(cluster.hostfile)}")
     echo(f"ssh config  {short_path(cluster.ssh_config)}", "")
+    files = (short_path(cluster.hostfile), "--ssh-config", short_path(cluster.ssh_config))
+    echo(f"fab bench.sweep smoke --hostfile {shlex.join(map(str, files))} --devices-per-node 1")
     echo(f"ssh -F {short_path(cluster.ssh_config)} {first} hostname")
     echo(f"fab practice.show{given}")
     echo(f"fab practice.cut {first}{given}")

@@ -382,14 +382,10 @@ def report_figure(  # type: ignore[no-untyped-def]
 
 
 def _paper_file(run: Run, panel: str, form: str) -> Path:
-    """Return the file of a figure below the run's report; makes its folder."""
-    from results.errors import store_errors
+    """Return the file of a figure below the run's report."""
     from results.run_folder import PAPER, REPORT
 
-    folder = run.folder / REPORT / PAPER
-    with store_errors(folder, "written"):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{panel}.{form}"
+    return run.folder / REPORT / PAPER / f"{panel}.{form}"
 
 
 @task(
@@ -430,7 +426,7 @@ def report_table(  # type: ignore[no-untyped-def]
         echo(*text.splitlines())
         return
     path = Path(output).expanduser()
-    write_text(path, text)
+    write_text(path, text, "--output")
     _print_paths([path])
 
 

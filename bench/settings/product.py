@@ -116,19 +116,17 @@ def _of_network(fields: Fields) -> Fields:
         given = checked("num_layers", FIELDS["num_layers"].type, fields.get("num_layers"))
         fields["num_layers"] = layers if given is None else given
         label = describe(family, fields["num_layers"])
-    for name, value in fields.items():
-        if isinstance(value, dict):
-            if label not in value:
-                raise SpecError(
-                    error_line(
-                        name,
-                        expected=f"an entry for network {quoted(label)}",
-                        got="none",
-                        fix="Add it to the table",
-                    )
-                )
-            fields[name] = value[label]
-    return fields
+    tables = {name: value for name, value in fields.items() if isinstance(value, dict)}
+    if missing := [name for name, table in tables.items() if label not in table]:
+        raise SpecError(
+            error_line(
+                ", ".join(missing),
+                expected=f"an entry for network {quoted(label)}",
+                got="none",
+                fix=f"Add it to the table{'s' * (len(missing) > 1)}",
+            )
+        )
+    return fields | {name: table[label] for name, table in tables.items()}
 
 
 def check_size(found: Sequence[Product], before: int, variants: int) -> None:

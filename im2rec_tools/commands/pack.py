@@ -67,6 +67,13 @@ def count_listed(lst: Path) -> tuple[int, list[str]]:
     ]
 
 
+def _first_of(bad_list: Path) -> str:
+    """Return ', the first PATH (REASON)' of a list of bad images."""
+    with bad_list.open(errors="replace") as rows:
+        cells = rows.readline().rstrip("\n").split("\t")
+    return f", the first {cells[1]} ({cells[2]})" if len(cells) == 3 else ""
+
+
 def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
     shards = [shard_of(lst, work.folder) for lst in work.lists]
     made = [one for one in map(manifest.read, shards) if one is not None]
@@ -74,7 +81,7 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
     listed = [bad_images_path(rec) for rec in shards if bad_images_path(rec).exists()]
     if bad:
         more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
-        yield f"{bad} bad images skipped, see {listed[0]}{more}"
+        yield f"{bad} bad images skipped{_first_of(listed[0])}, see {listed[0]}{more}"
     if work.refused:
         place = refused_path(work)
         write_text(place, "".join(tsv_line(name, why) for name, why in work.refused.items()))

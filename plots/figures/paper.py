@@ -32,6 +32,7 @@ from results.scaling import ScalingRow
 from results.store import atomic_file, write_text
 
 FORMATS = ("pdf", "svg", "png")
+_OPTION = "--output"  # chooses the file
 _DPI = 300
 _MM = 25.4
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": _MM, "": 1.0}
@@ -253,11 +254,11 @@ def save(figure: Figure, text: str, path: Path) -> list[Path]:
     not NAME.tex, which may be the paper.
     """
     form = path.suffix.removeprefix(".").lower()
-    with figure_style(_PAPER), atomic_file(path) as file:
+    with figure_style(_PAPER), atomic_file(path, _OPTION) as file:
         figure.savefig(file, format=form, dpi=_DPI, metadata=_METADATA[form])
     plain, tex = (path.with_name(f"{path.stem}-caption{one}") for one in (".txt", ".tex"))
-    write_text(plain, f"{text}\n")
-    write_text(tex, _environment(path, figure.get_figwidth() * _MM, text))
+    write_text(plain, f"{text}\n", _OPTION)
+    write_text(tex, _environment(path, figure.get_figwidth() * _MM, text), _OPTION)
     return [path, plain, tex]
 
 

@@ -80,6 +80,11 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
         (POINT + "devices = 'all'", "expected a series such as '1..256', got 'all'"),
         (POINT + "devices = []", "devices: expected whole numbers, got []"),
         (POINT + "windows = { vgg-16 = 3 }", "windows: expected an entry for network 'alexnet'"),
+        (
+            POINT + "windows = { vgg-16 = 3 }\nsteps_per_window = { vgg-16 = 2 }",
+            "windows, steps_per_window: expected an entry for network 'alexnet', got none. Add it "
+            "to the tables",
+        ),
         (POINT + "engine = 'spark'", "unknown engine 'spark'. Known: mxnet, fake"),
         ("repeats = 0\n" + POINT, "repeats: expected a whole number, 1 or more, got 0"),
         ("batch_per_device = 8\n", "expected at least one [[points]] table, got none"),

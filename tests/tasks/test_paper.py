@@ -60,6 +60,13 @@ def test_a_wrong_option_of_a_figure_is_one_line(options: dict[str, str], expecte
     assert "\n" not in line
 
 
+@pytest.mark.parametrize("task", [commands.report_figure, commands.report_table])
+def test_an_output_that_cannot_be_written_names_the_option(task: Any, run: Path) -> None:
+    code, line = refusal(task, run="mine", output=f"{run}/records.jsonl/a.pdf")
+    assert code == 2
+    assert line.endswith("Choose another folder with --output")
+
+
 def test_an_unknown_format_of_a_table_is_refused() -> None:
     code, line = refusal(commands.report_table, run="mine", format="tex")
     assert (code, "unknown format 'tex'" in line) == (2, True)

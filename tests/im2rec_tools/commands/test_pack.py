@@ -53,6 +53,10 @@ def test_hostile_images_are_left_out_with_their_reasons(tmp_path: Path) -> None:
     rows = (tmp_path / "x.bad.tsv").read_text().splitlines()
     assert sorted(line.split("\t")[1] for line in rows) == left_out
     assert all(line.split("\t")[2] for line in rows)
+    _, first, why = rows[0].split("\t")
+    assert any(
+        f"skipped, the first {first} ({why}), see {tmp_path}/x.bad.tsv" in one for one in said
+    )
     packed = 40 + sum(fates.values())
     assert sum(1 for _ in headers(tmp_path / "x.rec")) == packed
     assert said[-1].startswith(f"{packed} images in 1 shards, ")

@@ -57,7 +57,8 @@ def test_three_tight_repeats_beside_other_programs_are_not_headed_as_good() -> N
 def test_each_kind_with_a_headline_is_in_summary_table_figure_and_page(kind: NoteKind) -> None:
     note = Note(kind, {"text": "so it was"}, HOST)
     study = run([*repeats(1, note), *repeats(2)])
-    assert kind.headline in summary(study)
+    headline = kind.headline.replace("{cell}", "efficiency")
+    assert headline in summary(study)
     first, second = study.rows
     assert cells(first)[-1] == f"{first.status} {MARK}"
     assert cells(second)[-1] == "ok"
@@ -66,7 +67,7 @@ def test_each_kind_with_a_headline_is_in_summary_table_figure_and_page(kind: Not
     assert (short[at].endswith(f" {MARK}"), plain[at].endswith(MARK)) == (True, False)
     assert f"- {MARK} the point has caveats" in markdown(study.rows)
     one, other = panel_data(study)["lines"][0]["points"]
-    assert one["marks"] == [kind.headline]
+    assert one["marks"] == [headline]
     assert other["marks"] == ["quality: doubtful"] * second.is_ringed  # by its baseline
     assert "Points ringed in red" in page(study)
 
@@ -192,6 +193,16 @@ def test_the_short_table_explains_its_mark_and_offers_what_it_leaves_out(
     assert "--notes prints the notes in full" in short
     show(study, parts=("notes",))
     assert "--notes prints" not in capsys.readouterr().out
+
+
+def test_a_missing_efficiency_is_named_beside_the_others_of_its_row() -> None:
+    note = Note(NoteKind.BASELINE_OVERSUBSCRIBED, {"cell": "efficiency vs 1 host"})
+    study = run([*repeats(1), *repeats(2)])
+    study = dataclasses.replace(
+        study, rows=[study.rows[0], dataclasses.replace(study.rows[1], notes=(note,))]
+    )
+    text = "no efficiency vs 1 host because the baseline is oversubscribed: alexnet local x2"
+    assert text in summary(study)
 
 
 def test_the_next_command_depends_on_the_reasons() -> None:

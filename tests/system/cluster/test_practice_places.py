@@ -96,7 +96,9 @@ def test_links_are_followed_one_by_one(tmp_path: Path) -> None:
 def test_a_person_starts_looks_at_and_ends_a_cluster(tmp_path: Path, able: None) -> None:
     at = ("--dir", str(tmp_path / "c"))
     try:
-        assert "fab practice.down --dir" in fab("practice.up", "--hosts", "2", *at).stdout
+        said = fab("practice.up", "--hosts", "2", *at).stdout
+        assert "fab practice.down --dir" in said
+        assert f"fab bench.sweep smoke --hostfile {tmp_path}/c/hostfile --ssh-config " in said
         again = fab("practice.up", *at)
         assert (again.returncode, len(again.stderr.splitlines())) == (2, 1)
         assert fab("practice.cut", "node02", *at).returncode == 0
