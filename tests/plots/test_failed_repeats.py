@@ -1,6 +1,7 @@
 """The lines on failed repeats that end a sweep."""
 
 from dataclasses import replace
+from typing import Any
 
 from plots.failed_repeats import earlier_items, failure_lines, failure_place
 from plots.screen import show_sweep
@@ -11,7 +12,7 @@ from tests.support.runs.records import record
 END = "Finished repeats are kept. Run the same command again"
 
 
-def failed(status: str, *suspects: str, repeat: int = 0, **where: int) -> Record:
+def failed(status: str, *suspects: str, repeat: int = 0, **where: Any) -> Record:
     processes = tuple(FailedProcess(process=one, host="node02", **where) for one in suspects)
     one = replace(record([[1.0]], repeat=repeat), status=status, message="the cause", ranks=())
     return replace(one, failure=Failure(cause=Cause.KILLED, processes=processes))
