@@ -119,7 +119,7 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     """Run the remaining jobs of a sweep of two points, A and B, and report the effect."""
     from launch.sweep import identified, sweep
     from plots.screen import show_sweep
-    from plots.tables.ab import doubtful_lines, remarks, write
+    from plots.tables.ab import doubtful_lines, remarks, throughput_line, write
     from results.comparison import ab
     from results.rates import rate_of
     from results.store import Store
@@ -127,13 +127,18 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     a, b = what.trials
     wanted = identified(ab.run_order(a, b, blocks), where)
     identities = [identity for _, identity in wanted]
-    with closing(Store(new_folder(run))) as store:
+    with (
+        closing(Store(new_folder(run))) as store,
+        closing(sweep(what, wanted, where, store)) as running,
+    ):
+        updates = ab.labeled(running, identities)
         echo(what.description)
         echo(ab.power_sentence(ab.good_records(store.folder, identities), blocks))
         for done in ab.checkpoints(blocks):
             count = done * len(ab.BLOCK)
-            before = ab.good_records(store.folder, identities[:count])
-            show_sweep(sweep(what, wanted, where, store, wanted[:count]))
+            left = set(identities[:count]) - store.done()
+            # The last part also ends the sweep, which describes itself even if nothing is left.
+            show_sweep(updates if done == blocks else ab.until_ended(updates, left))
             records = ab.good_records(store.folder, identities[:count])
             if len(records) < count:
                 raise _failed(ab.failed_records(store.folder, identities[:count]), count, run)
@@ -141,7 +146,7 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
             if done < blocks and ab.is_hopeless(rates, blocks):
                 echo(f"stopped after {done} of {blocks} blocks")
                 break
-            if len(before) < count:
+            if left:
                 echo(ab.power_sentence(records, blocks))
         ran = ab.build_lines(records)
         effect = ab.effect(rates)
@@ -151,7 +156,8 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
             else [ab.power_sentence(records, effect.blocks)]
         )
         doubts = doubtful_lines(records)
-        lines = [ab.effect_sentence(effect), *doubts, *power, *ran]
-        echo(*remarks(records), *ran, lines[0], *doubts)
+        found = [throughput_line(records), ab.effect_sentence(effect), *doubts]
+        lines = [*found, *power, *ran]
+        echo(*remarks(records), *ran, *found)
         for path in write(store.folder, [what.description, *lines], records):
             echo(path)

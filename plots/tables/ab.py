@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from bench.notes import Note, merged, texts, whole
-from plots.format import REHEARSAL_NOTE, in_line, list_names
+from plots.format import REHEARSAL_NOTE, in_line, list_names, significant
 from plots.results_csv import csv_text
+from plots.tables.scaling import rate_unit
 from results.comparison.ab import BLOCK, block_log_ratios, percent
 from results.errors import store_errors
 from results.quality import own_doubts
@@ -29,6 +31,19 @@ def page(lines: Sequence[str], records: Sequence[Record]) -> str:
         table.append(f"| {number + 1} | {' | '.join(cells)} % |")
     listed = [f"- {in_line(line)}" for line in [*lines, *remarks(records)]]
     return "\n".join(["# B vs A", "", *listed, "", *table, ""])
+
+
+def throughput_line(records: Sequence[Record]) -> str:
+    """Return the mean throughput of A and of B with the number of runs.
+
+    records: complete blocks, in the order of execution.
+    """
+    name, size = rate_unit(records[0].trial)
+    texts = []
+    for side in "AB":
+        own = [rate_of(one) for n, one in enumerate(records) if BLOCK[n % len(BLOCK)] == side]
+        texts.append(f"{side} {significant(fmean(own) / size, 4)} {name} (n = {len(own)})")
+    return f"mean throughput: {', '.join(texts)}"
 
 
 def remarks(records: Sequence[Record]) -> list[str]:

@@ -113,8 +113,7 @@ def remarks(found: Comparison) -> list[str]:
         lines += [
             *_noise_model(found),
             f"verdicts: corrected for {points} comparison{'s' * (points > 1)} (Holm). Under this "
-            f"model, the probability of any false verdict is at most 5 %. Each verdict counts one "
-            f"repeat fewer than was run.",
+            f"model, the probability of any false verdict is at most 5 %.",
             "MDE: minimum detectable effect at 90 % power.",
         ]
     if found.a.rehearsal or found.b.rehearsal:
@@ -162,18 +161,24 @@ def _point_remarks(found: Comparison) -> list[str]:
 
 
 def _measure_again(found: Comparison) -> Iterator[str]:
-    """Yield the command that measures a run's doubtful points again."""
-    doubtful = found.having("doubtful")
+    """Yield the compared points that are doubtful in a run, why, and the next command."""
+    compared = [(name, one) for name, one in _named_changes(found) if one.ratio]
     sides = (
-        ("A", found.a, [one.a for one in doubtful]),
-        ("B", found.b, [one.b for one in doubtful]),
+        ("A", found.a, [(name, one.a) for name, one in compared]),
+        ("B", found.b, [(name, one.b) for name, one in compared]),
     )
-    for name, run, rows in sides:
-        own = [row for row in rows if row and own_doubts(row.quality_notes)]
-        if own:
-            command = next_command(run, own)
-            again = f" with '{command}'" if command else ""
-            yield f"{name}: measure its doubtful points again on an idle machine{again}."
+    for side, run, rows in sides:
+        own = {name: row for name, row in rows if row and own_doubts(row.quality_notes)}
+        kinds = dict.fromkeys(n.kind for row in own.values() for n in own_doubts(row.quality_notes))
+        if not own:
+            continue
+        why = ", ".join(dict.fromkeys(kind.reason for kind in kinds))
+        command = next_command(run, [*own.values()])
+        again = f" with '{command}'" if command else ""
+        remedy = f"Measure again on an idle machine{again}"
+        if set(kinds) == {NoteKind.OVERSUBSCRIBED}:
+            remedy = "Compare points of no more devices than the machine has"
+        yield f"{side}: doubtful: {list_names([*own], _MOST_NAMED)} ({why}). {remedy}."
 
 
 def why_text(change: Change) -> str:

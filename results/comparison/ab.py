@@ -4,8 +4,8 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from statistics import fmean, stdev
@@ -18,8 +18,9 @@ from bench.trial import Trial
 from results.comparison import compare
 from results.comparison.pairs import setting_changes
 from results.errors import StoreError
+from results.progress import SweepUpdate
 from results.rates import ASSUMED_SCATTER, rate_of
-from results.record import Identity, Record
+from results.record import Identity, Record, RepeatStart
 from results.store import read_records
 
 # Linear drift within a block affects both settings equally.
@@ -210,6 +211,34 @@ def power_sentence(records: Sequence[Record], blocks: int) -> str:
         f"run-to-run standard deviation of {percent(spread)} % "
         f"({source if known else 'assumed: no runs yet'})"
     )
+
+
+def labeled(updates: Iterable[SweepUpdate], order: Sequence[Identity]) -> Iterator[SweepUpdate]:
+    """Yield a sweep's updates; each start is named by block and side."""
+    blocks = len(order) // len(BLOCK)
+    for update in updates:
+        if isinstance(update, RepeatStart):
+            block, place = divmod(order.index(update.identity), len(BLOCK))
+            name = f"block {block + 1} of {blocks}, {BLOCK[place]}"
+            yield replace(update, name=name)
+        else:
+            yield update
+
+
+def until_ended(
+    updates: Iterable[SweepUpdate], runs: Collection[Identity]
+) -> Iterator[SweepUpdate]:
+    """Yield a sweep's updates until these runs have ended; nothing without runs.
+
+    The rest of `updates` is left for the next call.
+    """
+    left = set(runs)
+    for update in updates if left else ():
+        yield update
+        if isinstance(update, Record):
+            left.discard(update.identity)
+        if not left:
+            return
 
 
 def good_records(folder: Path, identities: Sequence[Identity]) -> list[Record]:

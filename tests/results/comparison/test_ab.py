@@ -3,6 +3,7 @@
 import csv
 import math
 import random
+import re
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -253,9 +254,15 @@ def test_a_rehearsed_difference_is_told_and_an_interrupted_comparison_goes_on(
     more = fab("bench.ab", *words, "", "fake_seconds=0.45", "--blocks", "4")
     assert more.returncode == 0, more.stderr
     assert more.stderr.count("images/s") == 8
+    for named in (
+        "block 3 of 4, A: started, 1 worker on 1 host (9 of 16, about",
+        "block 4 of 4, B: ",
+    ):
+        assert named in more.stderr
     lines = more.stdout.splitlines()
     assert "(measured in 2 blocks)" in lines[1]
     assert any(line.startswith("B is 1") and " % faster than A (95 % CI " in line for line in lines)
+    assert re.search(r"mean throughput: A \S+ images/s \(n = 8\), B \S+ images/s \(n", more.stdout)
     assert "SIMULATED" in more.stdout
     text = (tmp_path / "r" / "report" / "ab.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))

@@ -283,7 +283,7 @@ def test_a_change_with_a_doubtful_side_is_doubtful() -> None:
     text = "\n".join(remarks(found))
     assert "alexnet local x1: doubtful in B: busy machine; note in B: vm: other programs" in text
     assert text.endswith(
-        "B: measure its doubtful points again on an idle machine with "
+        "B: doubtful: alexnet local x1 (busy machine). Measure again on an idle machine with "
         "'fab bench.sweep mine.toml --run=b --again doubtful'."
     )
     rows = list(csv.DictReader(io.StringIO(table(found))))

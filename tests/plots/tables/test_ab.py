@@ -1,0 +1,40 @@
+"""The lines on an A/B measurement, and the updates of its sweep."""
+
+from plots.tables.ab import page, throughput_line
+from results.comparison.ab import labeled, until_ended
+from results.progress import SweepUpdate
+from results.record import RepeatStart
+from tests.support.runs.records import record
+
+RUNS = [record([[1.0, seconds]], repeat=n) for n, seconds in enumerate([0.5, 0.2, 0.2, 0.5] * 2)]
+ORDER = [one.identity for one in RUNS]
+
+
+def updates() -> list[SweepUpdate]:
+    """Return a start and a record per run."""
+    return [
+        update
+        for n, one in enumerate(RUNS)
+        for update in (
+            RepeatStart(trial=one.trial, identity=one.identity, number=n + 1, total=8),
+            one,
+        )
+    ]
+
+
+def test_each_run_is_named_by_its_block_and_side() -> None:
+    names = [one.name for one in labeled(updates(), ORDER) if isinstance(one, RepeatStart)]
+    assert names == [f"block {n} of 2, {side}" for n in (1, 2) for side in "ABBA"]
+
+
+def test_a_part_of_a_sweep_ends_with_its_last_run_and_the_rest_follows() -> None:
+    running = iter(updates())
+    assert list(until_ended(running, [])) == []
+    assert list(until_ended(running, ORDER[:4])) == updates()[:8]
+    assert list(until_ended(running, ORDER[4:])) == updates()[8:]
+
+
+def test_both_sides_have_their_mean_throughput() -> None:
+    line = throughput_line(RUNS)
+    assert line == "mean throughput: A 16.00 images/s (n = 4), B 40.00 images/s (n = 4)"
+    assert line in page([line], RUNS)
