@@ -290,7 +290,7 @@ def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 
 def _headline(note: Note) -> str:
-    """Return the headline; the figure that a baseline's note is about takes the place of {cell}."""
+    """Return the headline with the missing figure of a note on baselines."""
     return note.kind.headline.replace("{cell}", str(note.figures.get("cell", "efficiency")))
 
 

@@ -1,4 +1,4 @@
-"""A comparison names its doubtful sides and the next command, whatever its verdict."""
+"""A comparison names its doubtful sides and the next command."""
 
 import dataclasses
 
