@@ -24,7 +24,7 @@ def test_an_inconclusive_comparison_of_doubtful_runs_names_both_and_the_next_com
     assert remarks(found)[-2:] == [
         "A: doubtful: alexnet local x1 (busy machine). Measure again on an idle machine.",
         "B: doubtful: alexnet local x1 (busy machine). Measure again on an idle machine with "
-        "'fab bench.sweep mine.toml --again doubtful'.",
+        "'fab bench.sweep mine.toml --wait-idle 600 --again doubtful'.",
     ]
 
 

@@ -284,7 +284,7 @@ def test_a_change_with_a_doubtful_side_is_doubtful() -> None:
     assert "alexnet local x1: doubtful in B: busy machine; note in B: vm: other programs" in text
     assert text.endswith(
         "B: doubtful: alexnet local x1 (busy machine). Measure again on an idle machine with "
-        "'fab bench.sweep mine.toml --run=b --again doubtful'."
+        "'fab bench.sweep mine.toml --run=b --wait-idle 600 --again doubtful'."
     )
     rows = list(csv.DictReader(io.StringIO(table(found))))
     assert (rows[0]["verdict"], rows[0]["why"]) == ("doubtful", "doubtful in B: busy machine")
