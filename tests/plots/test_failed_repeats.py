@@ -89,8 +89,8 @@ def test_earlier_tries_are_listed_with_their_causes() -> None:
     (item,) = earlier_items([summarize(lost), summarize(record([[1.0] * 3], repeat=1))])
     name = lost.identity.name
     assert item.parts == (
-        f"{name}, repeat 1, : lost (host lost): the cause; worker-1 (PID 7)",
-        f"{name}, repeat 2, : no caveats",
+        f"{name}, repeat 1,  UTC: lost (host lost): the cause; worker-1 (PID 7)",
+        f"{name}, repeat 2,  UTC: no caveats",
     )
     assert earlier_items([]) == []
     assert earlier_items([summarize(lost)] * 12)[0].parts[0] == "2 older ones in records.jsonl"
