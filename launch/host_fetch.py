@@ -65,9 +65,10 @@ def _image_counts(
     """Return the images per shard of each share, by the manifests."""
     recs = [[one.url for one in mine if one.name.endswith(".rec")] for mine in shares]
     beside = [url.sibling(url.name.removesuffix(".rec") + ".json") for mine in recs for url in mine]
+    folder = scratch / "manifests"  # scratch itself is locked by its owner
     if beside:
-        list(fetch(FetchJob(urls=tuple(beside), folder=scratch)))
-    return tuple({url.name: _images(scratch / url.name) for url in mine} for mine in recs)
+        list(fetch(FetchJob(urls=tuple(beside), folder=folder)))
+    return tuple({url.name: _images(folder / url.name) for url in mine} for mine in recs)
 
 
 def _images(rec: Path) -> int:

@@ -124,7 +124,7 @@ def _write(out: Path, folder: Path, images: Sequence[str]) -> ListedFile:
 
 PARTITION = Command(
     name="partition",
-    help="Write one tar per class, with a list of their checksums.",
+    help="Write one tar per class, and a list of checksums.",
     details="Hosts fetch shares of the tars with data.fetch --part and unpack them.",
     example="photos data/partitions",
     options=(TREE, OUT, PART),

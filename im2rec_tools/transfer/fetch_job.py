@@ -69,10 +69,12 @@ def fetch(job: FetchJob) -> Iterator[Update]:
             left = [one for one in files if not _is_there(job.folder, one, found, ledger)]
             yield from _fetch_files(job, left, found, sources, ledger)
     size = sum((job.folder / one.name).stat().st_size for one in files)
-    checked = sum(bool(one.listed.digests) for one in files)
+    checked = sum(
+        bool(found[one.name].crc32c or _digests(job.folder / one.name, one)) for one in files
+    )
     yield (
         f"{len(files)} files, {format_size(size)} in {job.folder}: {len(left)} fetched, "
-        f"{checked} with listed checksums"
+        f"{checked} with checksums"
     )
 
 
@@ -176,10 +178,14 @@ def _partial_bytes(folder: Path, files: Sequence[WantedFile]) -> int:
 
 
 def _download_of(folder: Path, one: WantedFile, remote: RemoteFile) -> Download:
-    path, digests = folder / one.name, dict(one.listed.digests)
-    if path.suffix == ".rec" and (made := manifest.read(path)):
-        digests.setdefault("crc32c", made.crc32c)
-    return Download(remote=remote, path=path, digests=digests)
+    path = folder / one.name
+    return Download(remote=remote, path=path, digests=_digests(path, one))
+
+
+def _digests(path: Path, one: WantedFile) -> dict[str, str]:
+    """Return the expected digests of a file: listed, or in the manifest of a shard."""
+    made = manifest.read(path) if path.suffix == ".rec" else None
+    return {**({"crc32c": made.crc32c} if made else {}), **one.listed.digests}
 
 
 def _with_second_try(

@@ -2,22 +2,26 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from invoke.context import Context
 
 from bench.data.partition import read
 from im2rec_tools.errors import DataError
 from im2rec_tools.transfer.urls import parse_urls
 from launch.data_shares import described
 from launch.host_fetch import fetch_on_hosts, host_shares
-from launch.hosts import Host, this_machine
+from launch.hosts import Host, HostOptions, this_machine
 from launch.remote.errors import LaunchError
-from launch.transport.line import start_local
+from launch.transport.line import Starter, start_local
+from tasks.hosts import hosts_push_data
 from tests.support.data.file_server import Site, served
 from tests.support.data.trees import made, tree, wanted
 from tests.support.paths import ROOT
+from tests.support.programs.commands import refusal
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +80,23 @@ def test_each_host_fetches_its_share_and_knows_those_of_the_others(
     assert [line.split(",")[0] for line in found] == [
         f"node{n}: data/t: share {n + 1} of 2" for n in (0, 1)
     ]
+
+
+@pytest.mark.program
+def test_the_task_prints_the_result_and_the_share_of_each_host(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def ready(_: HostOptions) -> Iterator[tuple[list[Host], Starter]]:
+        yield hosts(tmp_path, 1), start_local
+
+    monkeypatch.setattr("launch.setup.ready_hosts", ready)
+    url = f"{site.url}/train/train_0.rec"
+    hosts_push_data.body(Context(), url, into="data/t")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("node0: share 1 of 1; 3 files, ")
+    assert printed[1].startswith("node0: data/t: 1 shards, manifest ")
+    assert refusal(hosts_push_data, url)[1].startswith("error: SOURCE: a URL needs --into DIR")
 
 
 @pytest.mark.program

@@ -101,7 +101,7 @@ def test_an_upload_is_fetched_back_and_repeated_for_changed_files_only(
     (tmp_path / "store" / "n2" / "0.jpg").unlink()
     assert lines(UPLOAD.planned(words))[-1].endswith("2 uploaded")
     assert lines(FETCH.planned({"urls": f"{url}/", "dir": str(tmp_path / "x")}))[-1].endswith(
-        "9 fetched, 9 with listed checksums"
+        "9 fetched, 9 with checksums"
     )
     assert contents(tmp_path / "x") | contents(root) == contents(root)
 

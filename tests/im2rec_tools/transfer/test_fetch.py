@@ -54,7 +54,7 @@ def refused(site: Site, folder: Path, names: str = "a.bin", **more: Any) -> str:
 @pytest.mark.parametrize("jobs", [1, 8])
 def test_files_arrive_whole_and_once(site: Site, tmp_path: Path, jobs: int) -> None:
     last = fetched(site, tmp_path, "a.bin b.bin empty", jobs=jobs)
-    assert last == f"3 files, 10.2 kB in {tmp_path}: 3 fetched, 0 with listed checksums"
+    assert last == f"3 files, 10.2 kB in {tmp_path}: 3 fetched, 0 with checksums"
     assert len(site.pieces) == 12
     assert "0 fetched" in fetched(site, tmp_path, "a.bin b.bin empty")
     assert len(site.pieces) == 12
@@ -170,7 +170,7 @@ def test_checksums_are_checked(site: Site, tmp_path: Path, form: str) -> None:
     }[form]
     (tmp_path / "sums").write_text(listed)
     sums = str(tmp_path / "sums")
-    assert "1 with listed checksums" in fetched(site, tmp_path / "x", checksums=sums)
+    assert "1 with checksums" in fetched(site, tmp_path / "x", checksums=sums)
     site.files["a.bin"] = DATA[::-1]
     found = refused(site, tmp_path / "y", checksums=sums)
     assert "the file is removed" in found

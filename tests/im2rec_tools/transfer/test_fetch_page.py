@@ -44,12 +44,12 @@ def test_the_commands_of_the_page_run_in_its_order(
     Path("mine_rec/train_0.rec").write_bytes(b"1")
     printed = [run(one, site, tmp_path) for one in COMMANDS]
     assert [re.sub(r"\d[\d.]* k?B|\d+ bytes", "SIZE", one) for one in printed] == [
-        "16 files, SIZE in data/mine_rec/train: 16 fetched, 0 with listed checksums",
-        "1 files, SIZE in data/mine_rec: 1 fetched, 0 with listed checksums",
-        "2 files, SIZE in data/archives: 2 fetched, 2 with listed checksums",
+        "16 files, SIZE in data/mine_rec/train: 16 fetched, 0 with checksums",
+        "1 files, SIZE in data/mine_rec: 1 fetched, 0 with checksums",
+        "2 files, SIZE in data/archives: 2 fetched, 2 with checksums",
         "16 images of 8 classes in data/partitions: SIZE, 8 tars written",
         f"8 files, SIZE at file://{tmp_path}/partitions/: 8 uploaded",
-        "2 files, SIZE in data/tars: 2 fetched, 2 with listed checksums",
+        "2 files, SIZE in data/tars: 2 fetched, 2 with checksums",
         "4 files, 2 classes unpacked to data/mine, none rejected",
     ]
 

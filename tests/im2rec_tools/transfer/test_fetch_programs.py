@@ -78,7 +78,7 @@ def test_several_urls_are_words_of_the_task(tmp_path: Path) -> None:
     ]
     assert (done.returncode, done.stdout) == (
         0,
-        f"2 files, 2 bytes in {tmp_path}/x: 2 fetched, 0 with listed checksums\n",
+        f"2 files, 2 bytes in {tmp_path}/x: 2 fetched, 0 with checksums\n",
     )
     assert "fetching: 0/1 MB" in done.stderr
 

@@ -89,12 +89,12 @@ def test_objects_are_uploaded_listed_and_fetched(bucket: Any, tmp_path: Path) ->
     words = {"dir": str(folder), "url": "s3://bucket/data"}
     assert lines(UPLOAD.planned(words))[-1].endswith("3 uploaded")
     assert lines(UPLOAD.planned(words))[-1].endswith("0 uploaded")
-    assert "3 fetched, 3 with listed" in fetch("s3://bucket/data/", tmp_path / "a")
+    assert "3 fetched, 3 with checksums" in fetch("s3://bucket/data/", tmp_path / "a")
     assert "0 fetched" in fetch("s3://bucket/data/", tmp_path / "a")
     assert (tmp_path / "a" / "train" / "big file.bin").read_bytes() == DATA
     # Without the list, the objects below the folder; one by its key.
     bucket.delete_object(Bucket="bucket", Key="data/files.tsv")
-    assert "3 fetched, 0 with listed" in fetch("s3://bucket/data/", tmp_path / "b")
+    assert "3 fetched, 0 with checksums" in fetch("s3://bucket/data/", tmp_path / "b")
     assert fetch("s3://bucket/data/small", tmp_path / "c").startswith("1 files, 1 bytes")
     bucket.put_object(Bucket="bucket", Key="data/small", Body=b"2")
     assert "1 fetched" in fetch("s3://bucket/data/small", tmp_path / "c")
