@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 
 import fabfile as _fabfile
 import launch.sweep
 from bench.trial import Trial
 from launch.hosts import rehearse
 from launch.remote.code_hash import code_hash
+from results.run import load
 from results.store import read_records
 from tests.support.data.trees import made, tree, wanted
 from tests.support.paths import ROOT
@@ -100,6 +102,13 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
     assert [record.trial.layout.devices for record in read_records(tmp_path / "r")] == [2]
     code, said = refusal(fabfile.bench.bench_sweep, path, run=f"{tmp_path}/r", point="tiny x3")
     assert (code, "words of a point's name, got 'tiny x3'" in said) == (2, True), said
+
+
+def test_points_with_one_name_measured_one_after_the_other_share_a_report(tmp_path: Path) -> None:
+    path, folder = sweep_file(tmp_path, f"{SWEEP}{POINT}lr = [0.1, 0.2]\n"), tmp_path / "r"
+    for words in ("lr=0.2", "lr=0.1"):
+        fabfile.bench.bench_sweep.body(Context(), path, run=str(folder), point=words)
+    assert [row.trial.training.lr for row in load(folder).rows] == [0.1, 0.2]
 
 
 @pytest.mark.slow  # tests/launch/remote/test_code_hash.py has what the hash covers

@@ -52,6 +52,15 @@ def test_words_have_to_name_one_point() -> None:
     assert len(history(runs, "dist_sync")) == 1
 
 
+def test_points_with_one_name_are_selected_by_their_settings() -> None:
+    both = [*quiet(1.0, lr=0.1), *quiet(2.0, lr=0.2)]
+    runs = [run(name, *both, processor="P1", commit="c") for name in "ab"]
+    with pytest.raises(SpecError, match=r"these match: alexnet local x1 lr=0\.1, "):
+        history(runs, "alexnet local x1")
+    found = history(runs, "x1 lr=0.2")
+    assert [one.row.trial.training.lr for one in found] == [0.2, 0.2]
+
+
 def test_a_whole_name_is_meant_though_its_words_stand_in_another() -> None:
     runs = [dated("a", 1), dated("b", 2, dtype="bfloat16")]
     (one,) = history(runs, "alexnet local x1")
