@@ -73,3 +73,15 @@ def test_every_shipped_sweep_is_in_help_and_in_the_reference() -> None:
     assert ", ".join(NAMES) in PLAN_OPTIONS["sweep"].text
     page = (ROOT / "docs" / "reference" / "shipped-sweeps.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == NAMES
+
+
+def test_the_settings_of_the_kvstore_are_an_axis_as_their_page_has_it(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "explanation" / "kvstore-settings.md").read_text(encoding="utf-8")
+    path = tmp_path / "mine.toml"
+    path.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    found = [one.layout.env for one in load_sweep(str(path)).trials]
+    p3 = ("DMLC_PS_VAN_TYPE=p3", "DMLC_PS_WATER_MARK=10")
+    assert found == [(), ("MXNET_KVSTORE_BIGARRAY_BOUND=100000",), p3]
+    assert {name.partition("=")[0] for env in found for name in env} <= {
+        *re.findall(r"^\| `(\w+)", page, re.MULTILINE)
+    }

@@ -1,6 +1,7 @@
 """2-bit gradients: rejected by stores that cannot compress, correct otherwise."""
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,27 @@ def test_what_cannot_be_compressed_is_refused(fields: dict[str, Any], said: str)
     base = {"batch_per_device": 4, "kvstore": "dist_sync", "gc_type": "2bit"}
     with pytest.raises(SpecError, match=said):
         make(base | fields)
+
+
+@pytest.mark.mxnet
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (f"{WORDS} --kv-store dist_sync", "=p3: expected gc_type 'none', got '2bit'"),
+        (
+            "--network tiny --benchmark 1 --windows 1 --kv-store dist_async",
+            "=p3: expected a synchronous kvstore with servers, got 'dist_async'. Use dist_sync",
+        ),
+    ],
+)
+def test_a_worker_refuses_what_p3_cannot_do_before_it_waits_for_others(
+    words: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.training.kvstore import open_kvstore  # noqa: PLC0415
+
+    monkeypatch.setenv("DMLC_PS_VAN_TYPE", "p3")
+    with pytest.raises(SpecError, match=re.escape(said)):
+        open_kvstore(parse(words.split()))
 
 
 def test_a_worker_typed_by_hand_is_refused_alike() -> None:
