@@ -135,6 +135,7 @@ def _say_done(summary: "TrainingSummary") -> None:
         "ended": summary.ended,
         "notes": [as_json(note) for note in summary.notes],
         "weight_hash": summary.weight_hash,
+        **summary.device_memory,
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **software(),
     }

@@ -44,6 +44,8 @@ COLUMNS = (
     *("accuracy", "elapsed_seconds", "peak_memory_bytes", "commit", "standing"),
     *("bytes_per_second", "notes", "cold", "quality", "quality_reasons"),
 )
+# At the end, and only if some point has a value.
+RARE_COLUMNS = ("peak_device_memory_bytes",)
 # Whole numbers with gaps, which pandas would print with decimals.
 _WHOLE = ("num_layers", "peak_memory_bytes")
 
@@ -119,6 +121,7 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
         "accuracy": row.accuracy,
         "elapsed_seconds": row.elapsed_seconds,
         "peak_memory_bytes": row.peak_memory_bytes,
+        "peak_device_memory_bytes": row.peak_device_memory_bytes,
         "commit": commit,
         "standing": row.standing,
         "notes": _kinds(row.all_notes),
@@ -143,7 +146,8 @@ def _table(
         | dict(zip(more, cost_values(row, costs), strict=True))
         for row in rows
     ]
-    return [*COLUMNS, *more, *fields], found
+    own = [name for name in RARE_COLUMNS if any(one[name] is not None for one in found)]
+    return [*COLUMNS, *more, *fields, *own], found
 
 
 def _column(values: list[object]) -> list[object]:

@@ -201,7 +201,12 @@ Value = TypeVar("Value")
 
 def emit(record: Record) -> str:
     """Encode a record as one line of JSON without newline; the inverse of `parse`."""
-    fields = dataclasses.asdict(record) | {"trial": record.trial.fields}
+    settings = {
+        name: value
+        for name, value in record.trial.fields.items()
+        if not FIELDS[name].setting.sparse or value != FIELDS[name].default
+    }
+    fields = dataclasses.asdict(record) | {"trial": settings}
     if record.failure is None:
         del fields["failure"]  # lines of good repeats stay as earlier versions wrote them
     for one in fields.get("failure", {}).get("processes", ()):

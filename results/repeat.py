@@ -26,6 +26,8 @@ from results.record import Failure, Identity, RateRank, RateRecord, conditions, 
 _LEAST_EXCESS = 0.05
 _FALSE_ALARMS = 1e-3
 _LEAST_PROBES = 3
+# Facts of ranks, in bytes.
+HOST_MEMORY, DEVICE_MEMORY = "peak_memory_bytes", "peak_device_memory_bytes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,8 @@ class RankSpeed(NamedTuple):
     seconds      median of its windows
     own_seconds  median of its probes (forward and backward pass only); None without probes
     cpu_share    CPU seconds per second of its windows; None if not counted
+    memory_bytes         peak host memory (resident set); None if not reported
+    device_memory_bytes  peak memory of its fullest GPU; None without GPUs
     """
 
     rank: int
@@ -96,6 +100,8 @@ class RankSpeed(NamedTuple):
     seconds: float
     own_seconds: float | None
     cpu_share: float | None
+    memory_bytes: int | None = None
+    device_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +118,7 @@ class RepeatSummary:
     machines    counters of each host at the beginning and the end of measuring
     facts       facts that its first rank reported
     peak_memory_bytes  of the rank that used most memory, if any rank reported it
+    peak_device_memory_bytes  the same of GPUs
     """
 
     trial: Trial
@@ -134,6 +141,7 @@ class RepeatSummary:
     facts: dict[str, Any] = field(default_factory=dict)
     rank_speeds: tuple[RankSpeed, ...] = ()
     peak_memory_bytes: int | None = None
+    peak_device_memory_bytes: int | None = None
 
     @property
     def unsteady(self) -> bool:
@@ -161,14 +169,14 @@ _COPIED = (
 
 def summarize(record: RateRecord) -> RepeatSummary:
     """Summarize a record."""
-    peaks = (rank.facts.get("peak_memory_bytes") for rank in record.ranks)
     found = RepeatSummary(
         **{name: getattr(record, name) for name in _COPIED},
         message=record.message if record.status != "ok" else "",
         commands={name: masked_text(text) for name, text in record.commands.items()},
         conditions=conditions(record),
         facts=record.ranks[0].facts if record.ranks else {},
-        peak_memory_bytes=max((one for one in peaks if isinstance(one, int)), default=None),
+        peak_memory_bytes=_peak(record.ranks, HOST_MEMORY),
+        peak_device_memory_bytes=_peak(record.ranks, DEVICE_MEMORY),
     )
     if record.status != "ok":
         return found
@@ -194,6 +202,15 @@ def summarize(record: RateRecord) -> RepeatSummary:
     )
 
 
+def _bytes(rank: RateRank, name: str) -> int | None:
+    value = rank.facts.get(name)
+    return value if type(value) is int and value > 0 else None
+
+
+def _peak(ranks: Sequence[RateRank], name: str) -> int | None:
+    return max((one for rank in ranks if (one := _bytes(rank, name))), default=None)
+
+
 def _noted(record: RateRecord) -> list[Note]:
     """Return the record's notes; on one host without those on network traffic."""
     alone = record.trial.hosts < 2
@@ -211,5 +228,6 @@ def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, 
         cpu = rank.cpu_seconds[job.found.dropped : len(job.each)]
         own = median(rank.own_seconds) if rank.own_seconds else None
         share = sum(cpu) / whole if cpu else None
-        found.append(RankSpeed(rank.rank, rank.host, rank.process, middle, own, share))
+        memory = _bytes(rank, HOST_MEMORY), _bytes(rank, DEVICE_MEMORY)
+        found.append(RankSpeed(rank.rank, rank.host, rank.process, middle, own, share, *memory))
     return tuple(sorted(found, key=lambda one: one.rank))

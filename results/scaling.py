@@ -116,6 +116,12 @@ class ScalingRow:
         return max(found, default=None)
 
     @property
+    def peak_device_memory_bytes(self) -> int | None:
+        """Peak memory in bytes of the fullest GPU."""
+        found = [one.peak_device_memory_bytes for one in self.repeats]
+        return max(filter(None, found), default=None)
+
+    @property
     def sources(self) -> list[str]:
         """The sources of imported figures, each once; empty if mxscale measured them."""
         return list(dict.fromkeys(one.source for one in self.repeats if one.source))

@@ -25,8 +25,6 @@ from bench.training.options import Options
 
 # Enough to slow down memorizing, few enough to cost nothing.
 _LABEL_BATCHES = 64
-# Batches decoded ahead: one may be late, and memory use stays small.
-_PREFETCHED = 2
 _IMAGES_A_TASK = 4
 
 # One slice of images and one of labels per device.
@@ -188,11 +186,11 @@ def _decoded_batches(
     started: deque[tuple[_Buffer, list[Future[None]]]] = deque()
     try:
         for turn, (count, piece) in enumerate(pieces):
-            if len(rooms) < _PREFETCHED + 2:
+            if len(rooms) < options.prefetch_buffer + 2:
                 rooms.append(_buffer(options, len(piece)))
             room = rooms[turn % len(rooms)]
             started.append((room, _start(pool, read, where[piece], count * len(piece), room)))
-            if len(started) > _PREFETCHED:
+            if len(started) > options.prefetch_buffer:
                 yield _finished(*started.popleft())
         while started:
             yield _finished(*started.popleft())

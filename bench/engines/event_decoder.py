@@ -58,6 +58,7 @@ class _DoneEvent(_Event, total=False):
     ended: _Word
     weight_hash: _Word | None
     peak_memory_bytes: _Count
+    peak_device_memory_bytes: _Count
     notes: Annotated[list[dict[str, Any]], Meta(max_length=1000)]
 
 

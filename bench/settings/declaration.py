@@ -47,6 +47,7 @@ class Setting:
     typed     the default of that option, if it differs
     unless    omit the option while the setting of this stored name has its default
     later     added later: a trial with the default keeps the key it had before
+    sparse    records omit the default
     """
 
     help: str
@@ -64,6 +65,7 @@ class Setting:
     modes: tuple[str, ...] = ("synthetic", "real", "test-io", "bandwidth")
     unless: str = ""
     later: bool = False
+    sparse: bool = False
 
     def problem(self, value: Any) -> str:
         """Return 'expected X, got Y' for an invalid value; '' for a valid one."""

@@ -278,6 +278,18 @@ class Data:
         flag="--data-nthreads",
         modes=_READING,
     )
+    prefetch_buffer: int = setting(
+        "Batches decoded ahead; each takes the memory of its images",
+        2,
+        metavar="N",
+        least=1,
+        most=10_000,
+        flag="--prefetch-buffer",
+        modes=_READING,
+        unless="prefetch_buffer",
+        later=True,
+        sparse=True,
+    )
     rgb_mean: tuple[float, ...] = setting(
         "Mean subtracted from each channel",
         (123.68, 116.779, 103.939),

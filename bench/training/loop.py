@@ -4,7 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bench import events
@@ -91,6 +91,7 @@ class TrainingSummary:
     weight_hash     equal on all ranks after a synchronous job; else they trained different networks
     joined          whether `accuracy` is that of all workers, not of this rank alone
     notes           caveats of the results
+    device_memory   peak_device_memory_bytes, if it trained on GPUs
     """
 
     rank: int
@@ -101,6 +102,7 @@ class TrainingSummary:
     joined: bool = False
     weight_hash: str = ""
     notes: tuple[Note, ...] = ()
+    device_memory: Mapping[str, int] = field(default_factory=dict)
 
 
 class Stopwatch:
@@ -341,8 +343,22 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         accuracy=accuracy,
         joined=not is_async(options.kv_store),
         weight_hash=weight_digest(worker),
+        device_memory=device_memory(options.gpus, mx.context.gpu_memory_info),
         notes=_notes(worker, windows) if worker.rank == 0 else (),
     )
+
+
+def device_memory(
+    gpus: Sequence[int], memory_of: Callable[[int], tuple[int, int]]
+) -> dict[str, int]:
+    """Return the peak memory of the fullest GPU, by the name of its fact.
+
+    MXNet keeps the memory of its arrays until the process ends, so that the memory in use at the
+    end is the peak. It includes that of other programs. `memory_of` returns the free and total
+    bytes of a GPU.
+    """
+    used = [total - free for free, total in map(memory_of, gpus)]
+    return {"peak_device_memory_bytes": max(used)} if used else {}
 
 
 def check_validation(worker: Worker) -> None:

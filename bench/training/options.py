@@ -158,7 +158,7 @@ def add_data(made: argparse.ArgumentParser) -> None:
     add("--data-train-idx", default="", metavar="FILE", help=text)
     add_options(add, "data_val")
     add("--data-val-idx", default="", metavar="FILE", help="The same for --data-val [none]")
-    add_options(add, "data_nthreads", "rgb_mean", "rgb_std")
+    add_options(add, "data_nthreads", "prefetch_buffer", "rgb_mean", "rgb_std")
     add("--benchmark", type=int, choices=(0, 1), default=0, help="Train on synthetic data")
     add_options(add, "costs")
     text = "Benchmark the input pipeline without training"
@@ -239,6 +239,7 @@ class Options:
     bandwidth: bool = False
     costs: str = "none"
     auto_batch: int = 0
+    prefetch_buffer: int = 2
 
     @property
     def devices(self) -> int:

@@ -146,8 +146,22 @@ def _ranks(paces: Sequence[RankSpeed], keep: int) -> dict[str, Any]:
         "seconds": [_short(pace.seconds) for pace in kept],
         "own": [_short(pace.own_seconds) for pace in kept],
         "cpu": [_short(pace.cpu_share) for pace in kept],
+        **_memory(kept),
         # No rank is the slowest if all are equally fast.
         "slowest": max(paces, key=slowness).rank if len(set(map(slowness, paces))) > 1 else None,
+    }
+
+
+def _memory(kept: Sequence[RankSpeed]) -> dict[str, list[float | None]]:
+    """Return peak gigabytes of the ranks, if one reported them."""
+    found = {
+        "memory": [pace.memory_bytes for pace in kept],
+        "gpu": [pace.device_memory_bytes for pace in kept],
+    }
+    return {
+        name: [_short(one and one / 1e9) for one in some]
+        for name, some in found.items()
+        if any(some)
     }
 
 

@@ -116,6 +116,8 @@ function rankHover(ranks, place) {
   ];
   if (ranks.own[place] !== null) parts.push(`own compute: ${ranks.own[place]} s`);
   if (ranks.cpu[place] !== null) parts.push(`CPU: ${Math.round(100 * ranks.cpu[place])} %`);
+  if (ranks.memory?.[place]) parts.push(`peak memory: ${short(ranks.memory[place])} GB`);
+  if (ranks.gpu?.[place]) parts.push(`peak GPU memory: ${short(ranks.gpu[place])} GB`);
   return parts.join("<br>");
 }
 

@@ -268,6 +268,26 @@ def _points(names: Sequence[str], count: int) -> str:
     return f"{len(names)} points ({list_names(names, _MOST_GROUPED, ', ')})"
 
 
+def memory_items(rows: Sequence[ScalingRow]) -> list[Item]:
+    """Return the peak memory of the ranks of each point that reported it."""
+    names = point_names([row.trial for row in rows])
+    found = []
+    for name, row in zip(names, rows, strict=True):
+        ranks = [one for repeat in row.repeats for one in repeat.rank_speeds]
+        host = [one.memory_bytes for one in ranks if one.memory_bytes]
+        gpu = [one.device_memory_bytes for one in ranks if one.device_memory_bytes]
+        texts_of = [_gigabytes(host, "host memory"), _gigabytes(gpu, "GPU memory")]
+        if any(texts_of):
+            found.append(Item(f"{name}: {', '.join(filter(None, texts_of))}"))
+    return found
+
+
+def _gigabytes(counts: Sequence[int], what: str) -> str:
+    """Return '2.35 to 3.46 GB of host memory'; empty without counts."""
+    ends = dict.fromkeys(significant(end(counts) / 1e9) for end in (min, max) if counts)
+    return f"{' to '.join(ends)} GB of {what}" if ends else ""
+
+
 def failure_items(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> list[Item]:
     """Return the points without a result, each with its status and cause."""
     names = point_names([row.trial for row in rows])
@@ -550,6 +570,7 @@ def show(
     sections = {
         "Notes": points if told else [],
         "How to read the table": columns if wide else [],
+        "Peak memory per rank": memory_items(run.rows) if wide else [],
         "Points without a result": failed,
     }
 

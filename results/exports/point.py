@@ -111,6 +111,7 @@ def point_labels(trial: Trial) -> dict[str, str | int]:
 def _figures(row: ScalingRow) -> Iterator[tuple[str, float | None]]:
     yield "elapsed_seconds", row.elapsed_seconds
     yield "peak_memory_bytes", row.peak_memory_bytes
+    yield "peak_device_memory_bytes", row.peak_device_memory_bytes
     if row.rate is None:
         return
     unit = "bytes" if row.trial.mode == "bandwidth" else "images"

@@ -20,6 +20,7 @@ _PLAIN = {
     "validation_accuracy": "Mean accuracy of the last validations",
     "elapsed_seconds": "Duration of all repeats of the point, in seconds",
     "peak_memory_bytes": "Largest memory use of a rank, in bytes",
+    "peak_device_memory_bytes": "Largest memory use of a GPU, in bytes",
 }
 # A gauge's name must be clear alone, without neighboring columns.
 _ENDS = {"low": "rate_low", "high": "rate_high"}

@@ -71,6 +71,7 @@ data_val_idx         --R-- v.idx  --data-val=v.rec
 data_train           --RT- t.rec
 data_train_idx       --RT- t.idx
 data_nthreads        --RT- 2
+prefetch_buffer      --RT- 3
 rgb_mean             --RT- 1,2,3
 rgb_std              --RT- 1,2,3
 use_imagenet_data_augmentation --RT- 1
