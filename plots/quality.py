@@ -12,7 +12,7 @@ from results.scaling import ScalingRow
 _MOST_REASONS = 4
 _FAB = ("fab", "bench.sweep")
 # Options that the next command chooses.
-_CHOSEN = ("--repeats", "--again", "--wait-idle")
+_CHOSEN = ("--repeats", "--again", "--wait-idle", "--point")
 _IDLE_SECONDS = "600"
 # Reasons that another try of the same repeats does not remove.
 _LASTING = frozenset({NoteKind.OVERSUBSCRIBED, NoteKind.BASELINE_QUALITY, NoteKind.UNINFORMATIVE})

@@ -132,6 +132,22 @@ def read(prefix: str) -> InputFormat | None:
         raise SpecError(line) from error
 
 
+def check_prefix(prefix: str, wanted: InputFormat) -> None:
+    """Raise SpecError if checkpoints of another shape, mean or std have this prefix."""
+    found = read(prefix)
+    for name in _NORMALIZATION if found else ():
+        theirs, ours = _text(getattr(found, name)), _text(getattr(wanted, name))
+        if theirs != ours:
+            raise SpecError(
+                error_line(
+                    path_of(prefix),
+                    problem=f"belongs to checkpoints with --{name.replace('_', '-')} {theirs}, "
+                    f"not {ours}",
+                    fix="Give another --model-prefix",
+                )
+            )
+
+
 def _parsed(values: dict[str, Any]) -> InputFormat:
     """Return the content of a description; raises one of _UNREADABLE if it is invalid."""
     shape, mean, std = (tuple(values[name]) for name in _NORMALIZATION)

@@ -333,6 +333,7 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
             options.image_shape,
             loaded=bool(options.load_epoch),
         )
+        input_format.check_prefix(options.model_prefix, input_format.described(options))
     with profile(worker):
         windows, ended, accuracy = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(

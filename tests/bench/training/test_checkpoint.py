@@ -1,5 +1,6 @@
 """Checkpoints of the trainer and of Module: validated, and trained further."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -152,6 +153,10 @@ def test_training_continues_with_the_input_of_its_checkpoint(
     words = [data, f"--model-prefix={prefix}", "--load-epoch=1", "--num-epochs=2"]
     found = train_imagenet.parse(words)
     assert (found.rgb_mean, found.image_shape) == ((1.0, 2.0, 3.0), (3, 32, 32))
+    input_format.check_prefix(prefix, input_format.described(found))
+    other = dataclasses.replace(input_format.described(found), rgb_std=(9.0, 9.0, 9.0))
+    with pytest.raises(SpecError, match="belongs to checkpoints with --rgb-std 1,1,1, not 9,9,9"):
+        input_format.check_prefix(prefix, other)
     with pytest.raises(SpecError, match=r"--rgb-mean: expected 1,2,3, as in .*m-mxscale.json"):
         train_imagenet.parse([*words, "--rgb-mean=0,0,0"])
 

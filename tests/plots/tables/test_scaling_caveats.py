@@ -207,7 +207,7 @@ def test_a_missing_efficiency_is_named_beside_the_others_of_its_row() -> None:
 
 def test_the_next_command_depends_on_the_reasons() -> None:
     def sentence(*records: Record) -> str:
-        environment = {"command": ["fab", "bench.sweep", "mine.toml", "--repeats=2"]}
+        environment = {"command": ["fab", "bench.sweep", "mine.toml", "--repeats=2", "--point=x"]}
         return " ".join(
             quality_sentence(dataclasses.replace(run(records), environment=environment))
         )
