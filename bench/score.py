@@ -33,7 +33,13 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of `python -m bench.score`."""
     made = empty("score", "Score a checkpoint on a set of images.")
     add = made.add_argument
-    add("--model", "--model-prefix", required=True, metavar="PREFIX", help="Prefix of the checkpoint's files")
+    add(
+        "--model",
+        "--model-prefix",
+        required=True,
+        metavar="PREFIX",
+        help="Prefix of the checkpoint's files",
+    )
     add("--load-epoch", type=int, metavar="N", help="Epoch of the checkpoint [the newest]")
     add("--data-val", required=True, metavar="PATH", help=f"Shards: {DATA}")
     text = "Metrics: acc, top_k_accuracy_K, ce, nll-loss"
