@@ -38,7 +38,8 @@ _NAMES = {
     _ALL: "benchmark test_io bandwidth batch_size gpus cpus expect_workers",
     _TRAINING: "initializer global_batch auto_batch macrobatch_size optimizer "
     "model_prefix load_epoch num_examples disp_batches monitor "
-    "profile_worker_suffix profile_server_suffix pretrained_model layer_before_fullc",
+    "profile_worker_suffix profile_batches profile_server_suffix pretrained_model "
+    "layer_before_fullc",
     _EPOCHS: "num_epochs lr_factor lr_step_epochs warmup_epochs warmup_strategy initial_lr "
     "save_period",
     frozenset({Mode.REAL}): "val_freq top_k loss data_val_idx",
@@ -67,6 +68,7 @@ NEEDS = {
     **dict.fromkeys(("warmup_strategy", "initial_lr"), "warmup_epochs"),
     **dict.fromkeys(("precision", "budget_seconds"), "windows"),
     "save_period": "model_prefix",
+    "profile_batches": "profile_worker_suffix",
     "data_val_idx": "data_val",
     "gc_threshold": "gc_type",
 }

@@ -262,6 +262,7 @@ def time_window(
     clock = Stopwatch()
     for number in range(steps):
         batch = next(feed)
+        profiling.profile_batch(worker, index * worker.options.steps_per_window + number + 1)
         losses = gradients(worker, batch)
         profiling.print_statistics(
             worker, batch, index * worker.options.steps_per_window + number + 1

@@ -146,6 +146,8 @@ def _add_checkpoints(made: argparse.ArgumentParser) -> None:
     add("--monitor", type=int, default=0, metavar="N", help=text)
     text = "Write a profile of this worker to rank<N>_SUFFIX [not profiled]"
     add("--profile-worker-suffix", default="", metavar="SUFFIX", help=text)
+    text = "Profile only the batches A to B of the worker, counted from 1 [all]"
+    add("--profile-batches", default="", metavar="A:B", help=text)
     text = "Write a profile of server N to rank<N>_SUFFIX [not profiled]"
     add("--profile-server-suffix", default="", metavar="SUFFIX", help=text)
 
@@ -240,6 +242,7 @@ class Options:
     costs: str = "none"
     auto_batch: int = 0
     prefetch_buffer: int = 2
+    profile_batches: tuple[int, int] | None = None
 
     @property
     def devices(self) -> int:
@@ -332,6 +335,7 @@ def options_of(typed: dict[str, Any]) -> Options:
             "rgb_std": _numbers(typed["rgb_std"], "--rgb-std", 3),
             "augmentation": augmentation_options.augmentation_of(typed),
             "loss": _losses(typed["loss"]),
+            "profile_batches": _batches(typed["profile_batches"]),
             "num_examples": _epoch_examples(typed),
             "benchmark": bool(typed["benchmark"]),
             "test_io": bool(typed["test_io"]),
@@ -368,6 +372,22 @@ def _lr_epochs(typed: dict[str, Any]) -> Epochs:
         strategy=typed["warmup_strategy"],
         initial_lr=typed["initial_lr"],
     )
+
+
+def _batches(text: str) -> tuple[int, int] | None:
+    if not text:
+        return None
+    first, _, last = text.partition(":")
+    if not (is_whole(first) and is_whole(last) and 1 <= int(first) <= int(last)):
+        raise SpecError(
+            error_line(
+                "--profile-batches",
+                expected="A:B with 1 <= A <= B",
+                got=quoted(text),
+                fix="Give batches such as 10:12",
+            )
+        )
+    return int(first), int(last)
 
 
 def _losses(text: str) -> tuple[str, ...]:

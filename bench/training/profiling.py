@@ -25,7 +25,8 @@ def profile(worker: "Worker") -> Iterator[None]:
     roles = _profiler_files(worker)
     for role, name in roles:
         mx.profiler.set_config(filename=name, profile_all=True, profile_process=role)
-        mx.profiler.set_state("run", profile_process=role)
+        if role == "server" or not worker.options.profile_batches:
+            mx.profiler.set_state("run", profile_process=role)
     yield
     mx.nd.waitall()
     for role, _ in roles:
@@ -60,6 +61,14 @@ def _profiler_files(worker: "Worker") -> list[tuple[str, str]]:
         mx.profiler.set_kvstore_handle(worker.kvstore.handle)
         found.append(("server", options.profile_server_suffix))
     return found
+
+
+def profile_batch(worker: "Worker", number: int) -> None:
+    """Start or stop profiling before the batch `number` if --profile-batches names it."""
+    first, last = worker.options.profile_batches or (0, 0)
+    if number in {first, last + 1} and first:
+        mx.nd.waitall()
+        mx.profiler.set_state("run" if number == first else "stop")
 
 
 def print_statistics(worker: "Worker", batch: Any, number: int) -> None:

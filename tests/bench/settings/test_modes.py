@@ -53,6 +53,7 @@ load_epoch           WER-- 2      --model-prefix=m/x
 disp_batches         WER-- 5
 monitor              WER-- 5
 profile_worker_suffix WER-- w.json
+profile_batches      WER-- 2:3    --profile-worker-suffix=w.json
 profile_server_suffix WER-- s.json --kv-store=dist_sync
 num_examples         WER-- 1000
 num_epochs           -ER-- 3

@@ -1,5 +1,6 @@
 """Training that is rejected at its start or its end."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,15 @@ def test_a_prefix_that_cannot_be_written_is_refused_before_training(prefix: str)
 def test_a_profile_that_cannot_be_written_is_refused(suffix: str) -> None:
     with pytest.raises(SpecError, match="--profile-worker-suffix"):
         trained(*SYNTHETIC, "--windows=1", f"--profile-worker-suffix={suffix}")
+
+
+def test_only_the_named_batches_are_profiled(tmp_path: Path) -> None:
+    words = ["--windows=9", f"--profile-worker-suffix={tmp_path / 'w.json'}"]
+    trained(*SYNTHETIC, *words, "--profile-batches=4:5")
+    events = json.loads((tmp_path / "rank0_w.json").read_text())["traceEvents"]
+    steps = [one for one in events if "Convolution" in one["name"] and one["ph"] == "B"]
+    forward = [one for one in steps if one["name"].endswith("log_softmax")]
+    assert len(forward) == 2
 
 
 def test_fewer_images_to_validate_on_than_workers_are_refused(
