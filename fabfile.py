@@ -20,7 +20,20 @@ from im2rec_tools.cli import load
 from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
-from tasks import ab, bandwidth, bench, cli, compare, data, hosts, plan, practice, report, results
+from tasks import (
+    ab,
+    bandwidth,
+    bench,
+    cli,
+    compare,
+    data,
+    hosts,
+    plan,
+    practice,
+    report,
+    results,
+    trace,
+)
 from tasks.cli import command, task
 from tasks.report import RUN, UNSTEADY, timestamped_name
 
@@ -89,7 +102,7 @@ namespace = Collection(
     _group("hosts", "Hosts of a cluster", hosts),
     _group("practice", "Local test cluster", practice),
     _group("report", "Reports and comparisons", report, compare),
-    _group("results", "Runs", results),
+    _group("results", "Runs", results, trace),
     smoke,
     demo,
 )

@@ -1,6 +1,8 @@
 """Jobs train as one process would, across checkpoints and with a schedule."""
 
+import json
 import math
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from bench.training.options import parse
 from bench.training.worker import build_worker
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from launch.job.monitor import Deadlines
+from results.exports import trace
 from results.record import Record
 from tests.support.data.shards import write
 from tests.support.data.trees import jpeg
@@ -85,6 +88,22 @@ def test_profiles_are_written_by_rank_and_by_server(job: Job) -> None:
     assert list(job.profiles) == [*servers, *workers]
     for name in workers:
         assert "Convolution" in job.profiles[name]
+
+
+def test_the_profiles_of_the_ranks_become_one_trace(job: Job, tmp_path: Path) -> None:
+    names = [f"rank{n}_worker.json" for n in (0, 1)]
+    traces = [trace.parse(job.profiles[name].encode(), Path(name)) for name in names]
+    trace.write(tmp_path / "merged.json", traces, "clock")
+    events = json.loads((tmp_path / "merged.json").read_text())["traceEvents"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    host = socket.gethostname()
+    assert processes == {n: f"worker rank {n} on {host}" for n in (0, 1)}
+    for rank in processes:
+        work = [e for e in events if e["pid"] == rank and "Convolution" in e["name"]]
+        assert {e["ph"] for e in work} >= {"B", "E"}
+    assert min(e["ts"] for e in events if e["ph"] != "M") == 0
+    # The ranks train together: each begins before the other ends.
+    assert max(one.start for one in traces) < min(one.end for one in traces)
 
 
 def check_as_one(job: Job, folder: Path) -> None:
