@@ -53,12 +53,12 @@ class RankTrace:
     @property
     def start(self) -> float:
         """Time of the first event."""
-        return min(event["ts"] for event in self.events)
+        return float(min(event["ts"] for event in self.events))
 
     @property
     def end(self) -> float:
         """Time of the last event."""
-        return max(event["ts"] for event in self.events)
+        return float(max(event["ts"] for event in self.events))
 
 
 def read(paths: Sequence[Path], largest: int = LARGEST) -> list[RankTrace]:
@@ -99,7 +99,8 @@ def parse(content: bytes, path: Path) -> RankTrace:
         raise StoreError(error_line(path, problem=problem, fix=_FIX)) from None
     listed = values.get("traceEvents") if isinstance(values, dict) else None
     if not isinstance(listed, list):
-        raise _invalid(path, "an object with the list traceEvents", type(listed).__name__)
+        got = "none" if listed is None else quoted(listed)
+        raise _invalid(path, "an object with the list traceEvents", got)
     for number, event in enumerate(listed):
         if not _is_event(event):
             raise _invalid(f"{path}: traceEvents[{number}]", "an event", quoted(event))
@@ -178,7 +179,7 @@ def merged(traces: Sequence[RankTrace], align: Alignment) -> Iterator[Event]:
             yield made
 
 
-def _metadata(rank: int, thread: int, name: str, **args: object) -> Event:
+def _metadata(rank: int, thread: int, name: str, /, **args: object) -> Event:
     return {"ph": "M", "pid": rank, "tid": thread, "name": name, "args": args}
 
 

@@ -22,7 +22,9 @@ def pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(ROOT)
     for rank, (count, begin, end) in enumerate([(1068, 0, 15500), (1066, 200, 15600)]):
         times = [begin] * (count - 1) + [end]
-        content = profile(*(event("B", ts=10**15 + time) for time in times), host=f"node0{rank + 1}")
+        content = profile(
+            *(event("B", ts=10**15 + time) for time in times), host=f"node0{rank + 1}"
+        )
         (tmp_path / f"rank{rank}_w.json").write_bytes(content)
     return f"{tmp_path}/rank*_w.json"
 

@@ -34,9 +34,7 @@ def test_each_rank_is_a_process_with_its_devices_as_threads() -> None:
     events = list(merged(two(), "clock"))
     names = [(e["pid"], e["args"]["name"]) for e in events if "name" in e.get("args", {})]
     threads = ["cpu/0 thread 1", "operator thread 2"]
-    assert names == [
-        (rank, name) for rank in (0, 1) for name in (f"worker rank {rank}", *threads)
-    ]
+    assert names == [(rank, name) for rank in (0, 1) for name in (f"worker rank {rank}", *threads)]
     begun = [(e["pid"], e["tid"]) for e in events if e["ph"] == "B"]
     assert begun == [(0, 1), (1, 1)]
     ids = [(e["pid"], e["tid"], e["id"]) for e in events if e["ph"] in "be"]
@@ -60,7 +58,10 @@ def test_a_written_trace_is_read_again_by_any_reader(tmp_path: Path) -> None:
     values = json.loads((tmp_path / "merged.json").read_bytes(), parse_constant=pytest.fail)
     counted = [(e["pid"], e["args"]) for e in values["traceEvents"] if e["ph"] == "C"]
     assert counted == [(2, {"bytes": 4}), (10, {"bytes": 4})]
-    assert [trace.name for trace in traces] == ["worker rank 2 on node2", "worker rank 10 on node10"]
+    assert [trace.name for trace in traces] == [
+        "worker rank 2 on node2",
+        "worker rank 10 on node10",
+    ]
 
 
 def test_names_of_hosts_have_no_control_characters_and_no_other_fields() -> None:
@@ -76,8 +77,8 @@ def test_names_of_hosts_have_no_control_characters_and_no_other_fields() -> None
 INVALID: list[tuple[bytes, str]] = [
     (b"{", "not JSON"),
     (b"[" * 100_000, "not JSON"),
-    (b"[]", "expected an object with the list traceEvents, got list"),
-    (b'{"traceEvents": 1}', "the list traceEvents"),
+    (b"[]", "expected an object with the list traceEvents, got none"),
+    (b'{"traceEvents": 1}', "the list traceEvents, got 1"),
     (profile(), "expected at least one event, got none"),
 ]
 EVENTS: list[Any] = [
@@ -100,7 +101,7 @@ def test_a_file_that_is_no_profile_is_one_line(content: bytes, expected: str) ->
 
 
 def test_files_of_another_name_of_one_rank_or_too_large_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="expected a name such as rank0_w.json"):
+    with pytest.raises(StoreError, match="expected a name such as"):
         parse(profile(event("B")), Path("merged.json"))
     paths = [tmp_path / "rank1_a.json", tmp_path / "rank01_b.json"]
     for path in paths:
