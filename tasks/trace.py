@@ -14,7 +14,7 @@ from tasks.results import files
         "profiles": OptionHelp("FILES", "Profiles of all ranks: a quoted pattern"),
         "to": OptionHelp("FILE", "Chrome trace to write"),
         "align": OptionHelp(
-            "METHOD", "clock (the hosts' clocks) or start (first event of each rank at 0)"
+            "METHOD", "Zero of times: clock (one for all hosts) or start (first event of each rank)"
         ),
     },
     example="'rank*_w.json' --to merged.json",

@@ -73,7 +73,7 @@ def read(paths: Sequence[Path], largest: int = LARGEST) -> list[RankTrace]:
             content = file.read(left + 1)
         left -= len(content)
         if left < 0:
-            wanted = f"at most {largest} bytes in all files"
+            wanted = f"at most {largest} bytes in the files together"
             raise StoreError(error_line(path, expected=wanted, got="more", fix=_FEWER))
         trace = parse(content, path)
         if trace.rank in found:

@@ -1,4 +1,4 @@
-"""The merged trace of a job: a process per rank; profiles of hosts are not trusted."""
+"""Profiles of all ranks as one trace; files that are no profile are rejected."""
 
 import json
 import re
@@ -110,7 +110,7 @@ def test_files_of_another_name_of_one_rank_or_too_large_are_errors(tmp_path: Pat
         read(paths)
     size = paths[0].stat().st_size
     assert len(read(paths[:1], largest=size)) == 1
-    with pytest.raises(StoreError, match=f"at most {size} bytes in all files, got more"):
+    with pytest.raises(StoreError, match=f"at most {size} bytes in the files together, got more"):
         read(paths, largest=size)
     with pytest.raises(StoreError, match="cannot be read"):
         read([tmp_path / "rank3_none.json"])
