@@ -34,9 +34,24 @@ def profile(worker: "Worker") -> Iterator[None]:
     mx.nd.waitall()
     for role, name in roles:
         mx.profiler.set_state("stop", profile_process=role)
-        mx.profiler.dump(profile_process=role)
+        _dump(worker, role)
         if role == "worker":
             _add_host(Path(name))
+
+
+def _dump(worker: "Worker", role: str) -> None:
+    """Write the profile; SpecError if the job ended before the first batch to profile."""
+    try:
+        mx.profiler.dump(profile_process=role)
+    except mx.MXNetError as error:  # the profiler never ran
+        if not worker.options.profile_batches:
+            raise
+        first, last = worker.options.profile_batches
+        fix = "Give batches that the job trains; they count from 1"
+        got = f"{first}:{last}, and the job ended before them"
+        raise SpecError(
+            error_line("--profile-batches", expected="batches of the job", got=got, fix=fix)
+        ) from error
 
 
 def _add_host(path: Path) -> None:

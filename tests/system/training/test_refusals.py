@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from bench.training.worker import trainable_parameters as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from tests.support.data.shards import write
 from tests.support.data.trees import jpeg
+from tests.support.paths import ROOT
 from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
@@ -67,6 +70,18 @@ def test_only_the_named_batches_are_profiled(tmp_path: Path) -> None:
     steps = [one for one in events if "Convolution" in one["name"] and one["ph"] == "B"]
     forward = [one for one in steps if one["name"].endswith("log_softmax")]
     assert len(forward) == 2
+
+
+def test_batches_after_the_end_of_the_job_are_refused(tmp_path: Path) -> None:
+    words = ["--windows=1", f"--profile-worker-suffix={tmp_path / 'w.json'}"]
+    # In a process of its own: MXNet's profiler can be set up once.
+    command = [sys.executable, "-m", "bench.train_imagenet", *SYNTHETIC, *words]
+    done = subprocess.run(
+        [*command, "--profile-batches=90:91"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "error: --profile-batches: expected batches of the job, got 90:91" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_fewer_images_to_validate_on_than_workers_are_refused(
