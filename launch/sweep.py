@@ -28,7 +28,7 @@ from launch.job.monitor import Deadlines, JobMonitor, Verdict
 from launch.job.plan import command_line, emulated, plan
 from launch.job.progress import failure_of
 from launch.job.run import run_job
-from launch.job.validity import accuracy, judge
+from launch.job.validity import accuracy, judge, validations
 from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError, error_line
 from launch.transport.line import Starter, start_local
@@ -306,6 +306,7 @@ def _point(
         commands={process.id: command_line(process) for process in monitor.processes},
         machines={host: span_values(span) for host, span in monitor.machines.items()},
         failure=failure_of(monitor, verdict),
+        validations=validations(monitor.workers),
     )
     store.append(record)
     compress(logs)

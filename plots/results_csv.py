@@ -45,9 +45,15 @@ COLUMNS = (
     *("bytes_per_second", "notes", "cold", "quality", "quality_reasons"),
 )
 # At the end, and only if some point has a value.
-RARE_COLUMNS = ("peak_device_memory_bytes",)
+RARE_COLUMNS = (
+    *("peak_device_memory_bytes", "seconds_to_accuracy", "seconds_to_accuracy_low"),
+    *("seconds_to_accuracy_high", "epochs_to_accuracy", "reached_accuracy", "trained_to_accuracy"),
+)
 # Whole numbers with gaps, which pandas would print with decimals.
-_WHOLE = ("num_layers", "peak_memory_bytes")
+_WHOLE = (
+    *("num_layers", "peak_memory_bytes", "peak_device_memory_bytes"),
+    *("reached_accuracy", "trained_to_accuracy"),
+)
 
 
 def cell(value: object) -> object:
@@ -122,11 +128,25 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
         "elapsed_seconds": row.elapsed_seconds,
         "peak_memory_bytes": row.peak_memory_bytes,
         "peak_device_memory_bytes": row.peak_device_memory_bytes,
+        **_times(row),
         "commit": commit,
         "standing": row.standing,
         "notes": _kinds(row.all_notes),
         "quality": row.quality and str(row.quality),
         "quality_reasons": _kinds(row.quality_notes),
+    }
+
+
+def _times(row: ScalingRow) -> dict[str, object]:
+    found = row.time_to_accuracy
+    low, high = (found and found.interval) or (None, None)
+    return {
+        "seconds_to_accuracy": found and found.seconds,
+        "seconds_to_accuracy_low": low,
+        "seconds_to_accuracy_high": high,
+        "epochs_to_accuracy": found and found.epochs,
+        "reached_accuracy": len(found.reached) if found else None,
+        "trained_to_accuracy": found.repeats if found else None,
     }
 
 
@@ -176,7 +196,8 @@ def results_frame(
 
     columns, found = _table(rows, costs, commit)
     kept = [{name: cell(value) for name, value in one.items()} for one in found]
-    return DataFrame(kept, columns=columns).astype(dict.fromkeys(_WHOLE, "Int64"))
+    whole = [name for name in _WHOLE if name in columns]
+    return DataFrame(kept, columns=columns).astype(dict.fromkeys(whole, "Int64"))
 
 
 def save_parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:

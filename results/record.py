@@ -58,6 +58,21 @@ class Rank(RateRank):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Validation:
+    """A validation during training, over the images of all ranks.
+
+    epochs    epochs trained so far
+    accuracy  fraction of the validation images
+    seconds   from the first batch to the end of the validation, earlier validations included; of
+              the last rank
+    """
+
+    epochs: int
+    accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Identity:
     """The identity of a repeat.
 
@@ -163,6 +178,7 @@ class RateRecord:
     schema     schema number of the line it was read from
     notes      caveats and remarks on its throughput
     failure    cause of a status that is not ok; None in records of earlier versions
+    validations  in order; empty in records of earlier versions
     """
 
     identity: Identity  # first, so that torn lines have it
@@ -180,6 +196,7 @@ class RateRecord:
     schema: int = SCHEMA
     notes: tuple[Note, ...] = ()
     failure: Failure | None = None
+    validations: tuple[Validation, ...] = ()
 
 
 def notes_of(record: RateRecord) -> tuple[Note, ...]:
@@ -209,6 +226,8 @@ def emit(record: Record) -> str:
     fields = dataclasses.asdict(record) | {"trial": settings}
     if record.failure is None:
         del fields["failure"]  # lines of good repeats stay as earlier versions wrote them
+    if not record.validations:
+        del fields["validations"]
     for one in fields.get("failure", {}).get("processes", ()):
         if not one["silent"]:
             del one["silent"]  # as earlier versions wrote it
@@ -298,6 +317,9 @@ def _checked(record: Kind | None) -> Kind | None:
             f"status: expected one of {', '.join(STATUSES)}, got {quoted(record.status)}"
         )
     _check_layout(record.trial)
+    for one in record.validations:
+        if not (one.epochs >= 0 <= one.seconds <= _MOST_SECONDS and 0 <= one.accuracy <= 1):
+            raise ValueError("validations: expected epochs, seconds and an accuracy of 0 to 1")
     if record.status == "ok":
         _check(record)
     return record

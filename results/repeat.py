@@ -3,14 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist, median
+from statistics import NormalDist, fmean, median, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bench.notes import Note, NoteKind
 from bench.settings.secrets import masked_text
-from bench.statistics.confidence import Numbers
+from bench.statistics.confidence import Numbers, student
 from bench.trial import Trial
 from results.rates import (
     JobWindows,
@@ -20,7 +20,16 @@ from results.rates import (
     rate_samples,
     steady_state_notes,
 )
-from results.record import Failure, Identity, RateRank, RateRecord, conditions, grouped, notes_of
+from results.record import (
+    Failure,
+    Identity,
+    RateRank,
+    RateRecord,
+    Validation,
+    conditions,
+    grouped,
+    notes_of,
+)
 
 # A rank slower by this fraction delays the whole job noticeably.
 _LEAST_EXCESS = 0.05
@@ -119,6 +128,7 @@ class RepeatSummary:
     facts       facts that its first rank reported
     peak_memory_bytes  of the rank that used most memory, if any rank reported it
     peak_device_memory_bytes  the same of GPUs
+    validations  those during training, in order
     """
 
     trial: Trial
@@ -142,6 +152,20 @@ class RepeatSummary:
     rank_speeds: tuple[RankSpeed, ...] = ()
     peak_memory_bytes: int | None = None
     peak_device_memory_bytes: int | None = None
+    validations: tuple[Validation, ...] = ()
+
+    @property
+    def reached(self) -> Validation | None:
+        """The validation that exceeded the stop accuracy and ended training, if one did."""
+        target = self.trial.data.stop_accuracy
+        last = self.validations[-1] if self.validations and target < 1 else None
+        return last if last and self.status == "ok" and last.accuracy > target else None
+
+    @property
+    def missed(self) -> Validation | None:
+        """The last validation of training that did not reach the stop accuracy."""
+        has_target = self.trial.data.stop_accuracy < 1 and self.validations
+        return self.validations[-1] if has_target and not self.reached else None
 
     @property
     def unsteady(self) -> bool:
@@ -163,8 +187,57 @@ class RepeatSummary:
 # Fields copied from the record.
 _COPIED = (
     *("trial", "identity", "status", "emulated", "started", "elapsed_seconds", "accuracy"),
-    *("source", "machines", "failure"),
+    *("source", "machines", "failure", "validations"),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeToAccuracy:
+    """Seconds and epochs of a point's repeats until they exceeded its stop accuracy.
+
+    target   the stop accuracy, fraction
+    reached  the validation that ended each repeat that reached it
+    repeats  number of repeats with times, or without a result
+    """
+
+    target: float
+    reached: tuple[Validation, ...]
+    repeats: int
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean of the repeats that reached it."""
+        return fmean(one.seconds for one in self.reached) if self.reached else None
+
+    @property
+    def epochs(self) -> float | None:
+        """Mean of the repeats that reached it."""
+        return fmean(one.epochs for one in self.reached) if self.reached else None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half-width in seconds of the mean's 95 % CI, by Student's t; None for one repeat."""
+        count = len(self.reached)
+        if count < 2:
+            return None
+        scatter = stdev(one.seconds for one in self.reached)
+        return student(count - 1) * scatter / math.sqrt(count)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of the 95 % CI in seconds."""
+        mean, half = self.seconds, self.half_width
+        return None if mean is None or half is None else (max(mean - half, 0.0), mean + half)
+
+
+def time_to_accuracy(repeats: Sequence[RepeatSummary]) -> TimeToAccuracy | None:
+    """Return the time to the stop accuracy; None without one, or without times in the records."""
+    timed = [one for one in repeats if one.validations or one.status != "ok"]
+    target = repeats[0].trial.data.stop_accuracy if repeats else 1.0
+    if target >= 1 or not any(one.validations for one in timed):
+        return None
+    reached = tuple(one.reached for one in timed if one.reached)
+    return TimeToAccuracy(target=target, reached=reached, repeats=len(timed))
 
 
 def summarize(record: RateRecord) -> RepeatSummary:

@@ -10,7 +10,7 @@ from bench.trial import Trial
 from results.quality import Quality, judge
 from results.rates import ASSUMED_SCATTER, Rate, pool_repeats
 from results.record import Record, differing_values, grouped
-from results.repeat import RepeatSummary, summarize
+from results.repeat import RepeatSummary, TimeToAccuracy, summarize, time_to_accuracy
 from results.speedup import (
     COLUMNS,
     UNMEASURED,
@@ -103,6 +103,11 @@ class ScalingRow:
         """The mean of `accuracies`."""
         found = self.accuracies
         return math.fsum(found) / len(found) if found else None
+
+    @property
+    def time_to_accuracy(self) -> TimeToAccuracy | None:
+        """Time to the stop accuracy, over the repeats that reached it, also of failed points."""
+        return time_to_accuracy(self.repeats)
 
     @property
     def elapsed_seconds(self) -> float:
@@ -270,9 +275,11 @@ def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Not
         failed = sum(one.samples is None for one in point.repeats)
         some = failed < len(point.repeats)  # the others have a result
         figures = {"failed": failed, "of": len(point.repeats)}
-        return replace(point, notes=(Note(NoteKind.FAILED_REPEATS, figures),) if some else ())
+        counted = [Note(NoteKind.FAILED_REPEATS, figures)] if some else []
+        return replace(point, notes=(*counted, *_times(point)))
     notes = [
         *_reached(point),
+        *_times(point),
         *([bandwidth_note(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []),
         *merged([one.notes for one in point.repeats]),
         *_unlike(point, bases),
@@ -305,6 +312,32 @@ def _reached(point: ScalingRow) -> Iterator[Note]:
     elif found:
         figures = {"mean": sum(found) / len(found), "accuracy": [*found], "repeats": len(found)}
         yield Note(NoteKind.ACCURACIES, figures)
+
+
+def _times(point: ScalingRow) -> Iterator[Note]:
+    """Yield the time to the stop accuracy, and what the other repeats trained."""
+    found = point.time_to_accuracy
+    if found is None:
+        return
+    figures: dict[str, Any] = {"target": found.target, "repeats": found.repeats}
+    if found.reached:
+        figures |= {"seconds": found.seconds, "epochs": found.epochs, "reached": len(found.reached)}
+        kind = NoteKind.TIME_TO_ACCURACY_ALONE
+        if ends := found.interval:
+            figures |= {"low": ends[0], "high": ends[1]}
+            kind = NoteKind.TIME_TO_ACCURACY
+        yield Note(kind, figures)
+    missed = [(number, one.missed) for number, one in enumerate(point.repeats, 1) if one.missed]
+    if missed:
+        short = {
+            "target": found.target,
+            "accuracy": [one.accuracy for _, one in missed],
+            "seconds": [one.seconds for _, one in missed],
+            "epochs": [one.epochs for _, one in missed],
+        }
+        of = len(point.repeats)
+        scope = {"repeats": [n for n, _ in missed], "of": of} if of > 1 else {}
+        yield Note(NoteKind.ACCURACY_MISSED, short, scope)
 
 
 # Throughput saturates at the fewest threads that reach this fraction of the best: less is noise.

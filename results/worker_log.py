@@ -16,7 +16,7 @@ import msgspec
 
 from bench.engines.event_decoder import decoded
 from bench.events import Event
-from results.record import Rank
+from results.record import Rank, Validation
 from results.run_folder import EVENTS, HOSTS, RECORDED
 
 Values = dict[str, Any]
@@ -24,7 +24,7 @@ Values = dict[str, Any]
 
 # The numbers of a window and of an epoch that a record needs.
 _WINDOW = ("seconds", "end", "cpu_seconds", "images", "loss", "own_seconds")
-_EPOCH = ("correct", "total")
+_EPOCH = ("correct", "total", "epoch", "seconds")
 
 
 @dataclass(kw_only=True)
@@ -89,6 +89,20 @@ def accuracy_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
         return None
     total = sum(int(one["total"]) for one in last)
     return sum(int(one["correct"]) for one in last) / total if total else None
+
+
+def validations_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Validation, ...]:
+    """Return the validations that all ranks have done; those of older events have no times."""
+    return tuple(
+        Validation(
+            epochs=1 + max(int(one["epoch"]) for one in ranks),
+            accuracy=sum(int(one["correct"]) for one in ranks) / total,
+            seconds=max(float(one["seconds"]) for one in ranks),
+        )
+        for ranks in zip(*epochs, strict=False)
+        if (total := sum(int(one["total"]) for one in ranks))
+        and all({"epoch", "seconds"} <= one.keys() for one in ranks)
+    )
 
 
 # Limit of one process's log before compression; a window takes about 200 bytes.

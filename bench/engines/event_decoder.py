@@ -48,6 +48,7 @@ class _EpochEvent(_Event, total=False):
     correct: Required[_Count]
     total: Required[_Count]
     in_top_k: _Count
+    seconds: _Time
 
 
 class _ValidationEvent(_Event, total=False):

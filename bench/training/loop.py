@@ -396,14 +396,14 @@ def _epochs(
 
     `found`: additional facts for the event `ready`.
     """
-    options, accuracy, reached = worker.options, None, False
+    options, accuracy, reached, ended = worker.options, None, False, ""
     windows: list[dict[str, Any]] = []
-    ended = ""
     # Asynchronous workers stop independently.
     store = None if is_async(options.kv_store) else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), worker_batches(worker)
     progress = training_progress(options, len(steps_of_epoch))
     _emit(worker, "ready", _worker_facts(worker) | found)
+    clock = Stopwatch()
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
         seed_epoch(worker, epoch)
         before, seen = len(windows), (0, 0)
@@ -428,7 +428,7 @@ def _epochs(
         if over or (epoch + 1) % options.save_period == 0:
             _save(worker, epoch, sum(window["steps"] for window in windows))
         if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
-            accuracy, reached = _validate_epoch(worker, epoch)
+            accuracy, reached = _validate_epoch(worker, epoch, clock)
         if over or reached:
             break
     if options.windows and options.precision and not ended:
@@ -436,14 +436,15 @@ def _epochs(
     return windows, ended, accuracy
 
 
-def _validate_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
+def _validate_epoch(worker: Worker, epoch: int, clock: Stopwatch) -> tuple[float, bool]:
     """Return the accuracy, and whether it exceeds the stop accuracy.
 
     It is that of all workers together, or with an asynchronous kvstore that of this rank; then
-    every rank must exceed the stop accuracy.
+    every rank must exceed the stop accuracy. `clock` started with the first batch.
     """
     options, found = worker.options, validate(worker)
-    values = {"epoch": epoch, "correct": found.correct, "total": found.total}
+    values: dict[str, Any] = {"epoch": epoch, "seconds": clock.seconds}
+    values |= {"correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
     _emit(worker, "epoch", values)
     apart = is_async(options.kv_store) and worker.num_workers > 1

@@ -7,8 +7,8 @@ from bench.notes import Note, NoteKind, of_json
 from bench.trial import Trial
 from launch.job.interference import Span, interference
 from launch.job.monitor import EARLY, ProcessState, Verdict
-from results.record import Cause
-from results.worker_log import accuracy_of
+from results.record import Cause, Validation
+from results.worker_log import accuracy_of, validations_of
 
 # On an idle machine a worker on one core gets the CPU for 98 to 100 % of its window time.
 _BUSY_BELOW = 0.95
@@ -117,6 +117,11 @@ def accuracy(workers: Sequence[ProcessState]) -> float | None:
     return accuracy_of([worker.log.epochs for worker in workers])
 
 
+def validations(workers: Sequence[ProcessState]) -> tuple[Validation, ...]:
+    """Return the validations that all ranks have done."""
+    return validations_of([worker.log.epochs for worker in workers])
+
+
 def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
     """Yield the reasons why a finished job is not a valid measurement of this trial."""
     silent = [worker.label for worker in workers if worker.log.rank is None]
@@ -146,9 +151,11 @@ def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[s
         yield "the workers never measured at the same time. Increase windows"
     reached = accuracy(workers)
     if reached is not None and trial.data.stop_accuracy < 1 and reached <= trial.data.stop_accuracy:
+        last = validations(workers)[-1:]
+        trained = [f"{one.epochs} epochs ({one.seconds:.1f} s)" for one in last]
         yield (
             f"expected a validation accuracy above {trial.data.stop_accuracy}, got {reached:.3f} "
-            f"after {trial.data.num_epochs} epochs"
+            f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}"
         )
     hashes = {worker.log.rank: (worker.log.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:

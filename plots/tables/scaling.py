@@ -60,6 +60,8 @@ HEADER = (
     "vs 1 host",
     "vs 1 worker",
     "accuracy",
+    "time to accuracy",
+    "epochs",
     "quality",
     "status",
 )
@@ -234,11 +236,24 @@ def cells(row: ScalingRow, fields: Sequence[str] = (), costs: Costs = NO_COSTS) 
         _efficiency(row.host),
         _efficiency(row.worker),
         "" if row.accuracy is None else f"{row.accuracy:.3f}",
+        *_time_cells(row),
         *baseline,
         *map(_amount, costs.found(row)),
         row.quality or "",
         f"{row.status} {MARK}" if row.has_caveats else row.status,
     )
+
+
+def _time_cells(row: ScalingRow) -> tuple[str, str]:
+    """Return ('12.3 ± 1.4 s (2 of 3)', '4.50'): mean time with its 95 % CI, and mean epochs."""
+    found = row.time_to_accuracy
+    if found is None:
+        return "", ""
+    if found.seconds is None or found.epochs is None:
+        return "not reached", ""
+    half = "" if found.half_width is None else f" ± {significant(found.half_width)}"
+    some = f" ({len(found.reached)} of {found.repeats})"
+    return f"{significant(found.seconds)}{half} s{some}", significant(found.epochs)
 
 
 def point_notes(rows: Sequence[ScalingRow]) -> list[Item]:
@@ -346,6 +361,12 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
     lines += _status_notes(rows)
     if any(row.accuracy is not None for row in rows):
         lines.append("accuracy: of the last validation, mean of the repeats.")
+    if any(row.time_to_accuracy for row in rows):
+        lines.append(
+            "time to accuracy, epochs: from the first batch to the end of the validation that "
+            "exceeds stop_accuracy, validations included. Mean and 95 % CI of the repeats that "
+            "reached it (2 of 3: two of three repeats)."
+        )
     if any(row.has_caveats for row in rows):
         lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):

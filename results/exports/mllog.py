@@ -1,6 +1,6 @@
-"""MLPerf's `:::MLLOG` lines, one file per successful repeat of a training point.
+"""MLPerf's `:::MLLOG` lines, one file per repeat of a training point that trained to its end.
 
-The lines report a throughput. MLPerf's own rules require more: docs/how-to/export.md.
+The lines report a throughput, and whether training reached its stop accuracy. MLPerf's own rules require more: docs/how-to/export.md.
 """
 
 import io
@@ -14,14 +14,15 @@ from mlperf_logging.mllog import constants as keys
 from mlperf_logging.mllog.mllog import MLLogger
 
 from results.exports.point import (
+    TRAINING,
     ExportPoint,
     RepeatSeries,
+    export_points,
     file_name,
     legible,
     repeat_series,
     series,
     start_seconds,
-    training_points,
 )
 from results.repeat import RepeatSummary
 from results.run import Run
@@ -39,30 +40,37 @@ def write(run: Run, folder: Path) -> list[Path]:
     for old in home.glob("*/result_*.txt"):
         old.unlink()
     known = series(run.folder)
-    good = training_points(run)
-    for point in good:
+    trained = [
+        (point, one)
+        for point in export_points(run)
+        if point.row.trial.mode in TRAINING
+        for one in point.row.repeats
+        if point.row.rate or one.reached or (one.missed and one.identity in known)
+    ]
+    for point, one in trained:
         place = home / file_name(point.name)
         place.mkdir(parents=True, exist_ok=True)
-        for one in point.row.repeats:
-            lines = text(one, point, repeat_series(known, one))
-            write_text(place / f"result_{one.identity.repeat}.txt", lines)
-    return [home] if good else []
+        lines = text(one, point, repeat_series(known, one))
+        write_text(place / f"result_{one.identity.repeat}.txt", lines)
+    return [home] if trained else []
 
 
 def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
     """Return the lines of one repeat: settings, one block per window, end."""
     lines = io.StringIO()
     log = _logger(lines, point.standing)
-    start = found.ends[0] - one.windows[0][0]
+    start = found.ends[0] - found.windows[0][0]
     _settings(log, one, point, _milliseconds(min(start_seconds(one, start), start)))
     log.start(keys.INIT_START, time_ms=_milliseconds(min(start_seconds(one, start), start)))
     log.end(keys.INIT_STOP, time_ms=_milliseconds(start))
     log.start(keys.RUN_START, time_ms=_milliseconds(start))
     _blocks(log, one, found)
-    end = _milliseconds(found.ends[-1])
-    log.end(keys.RUN_STOP, metadata={keys.STATUS: keys.SUCCESS}, time_ms=end)
+    end = _milliseconds(max([found.ends[-1], *(start + last.seconds for last in one.validations)]))
+    status = keys.ABORTED if one.missed else keys.SUCCESS
+    log.end(keys.RUN_STOP, metadata={keys.STATUS: status}, time_ms=end)
     if one.accuracy is not None and math.isfinite(one.accuracy):
-        scope = {"of": "the last validation"}
+        scope: dict[str, Any] = {"of": "the last validation"}
+        scope |= {keys.EPOCH_NUM: last.epochs for last in one.validations[-1:]}
         log.event(keys.EVAL_ACCURACY, one.accuracy, metadata=scope, time_ms=end)
     return lines.getvalue()
 
@@ -104,7 +112,7 @@ def _settings(log: MLLogger, one: RepeatSummary, point: ExportPoint, time_ms: in
 
 def _blocks(log: MLLogger, one: RepeatSummary, found: RepeatSeries) -> None:
     samples = 0
-    for number, (seconds, images) in enumerate(one.windows):
+    for number, (seconds, images) in enumerate(found.windows):
         end = found.ends[number]
         log.start(
             keys.BLOCK_START,
@@ -112,7 +120,8 @@ def _blocks(log: MLLogger, one: RepeatSummary, found: RepeatSeries) -> None:
             time_ms=_milliseconds(end - seconds),
         )
         samples += images
-        counts = {keys.SAMPLES_COUNT: samples, "counts": number >= one.dropped}
+        is_counted = one.samples is not None and number >= one.dropped
+        counts = {keys.SAMPLES_COUNT: samples, "counts": is_counted}
         value = {"throughput": images / seconds}
         log.event(_THROUGHPUT, value, metadata=counts, time_ms=_milliseconds(end))
         log.end(keys.BLOCK_STOP, metadata=counts, time_ms=_milliseconds(end))

@@ -26,7 +26,7 @@ _UNPRINTABLE = re.compile(
     "\U00010000-\U0010ffff]"
 )
 _NO_NAME = re.compile(r"[^\w.+-]+")
-_TRAINING = ("synthetic", "real")
+TRAINING = ("synthetic", "real")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def training_points(run: Run) -> list[ExportPoint]:
     return [
         point
         for point in export_points(run)
-        if point.row.rate is not None and point.row.trial.mode in _TRAINING
+        if point.row.rate is not None and point.row.trial.mode in TRAINING
     ]
 
 
@@ -112,6 +112,8 @@ def _figures(row: ScalingRow) -> Iterator[tuple[str, float | None]]:
     yield "elapsed_seconds", row.elapsed_seconds
     yield "peak_memory_bytes", row.peak_memory_bytes
     yield "peak_device_memory_bytes", row.peak_device_memory_bytes
+    if found := row.time_to_accuracy:
+        yield from (("seconds_to_accuracy", found.seconds), ("epochs_to_accuracy", found.epochs))
     if row.rate is None:
         return
     unit = "bytes" if row.trial.mode == "bandwidth" else "images"
@@ -129,21 +131,39 @@ _MOST_SECONDS = 253_402_300_800.0
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatSeries:
-    """Window series of a successful repeat, warm-up included.
+    """Window series of a repeat, warm-up included.
 
+    windows seconds and images of each window of the whole job
     ends    end of each window of the whole job, in seconds since 1970 by the hosts' clocks; from
             0 if they are not recorded
     losses  (window, loss) of the first rank; values that are not finite are omitted
     """
 
+    windows: tuple[tuple[float, int], ...]
     ends: tuple[float, ...]
     losses: tuple[tuple[int, float], ...]
 
 
 def series(folder: Path) -> dict[Identity, RepeatSeries]:
-    """Read the series of every successful repeat in a run folder."""
-    read = (one for _, one in record_lines(record_log(folder)) if isinstance(one, Record))
-    return {record.identity: _series_of(record) for record in read if record.status == "ok"}
+    """Read the series of every repeat in a run folder that trained to its end.
+
+    They are the successful ones, and those that ended without reaching their stop accuracy.
+    """
+    found: dict[Identity, RepeatSeries] = {}
+    for _, one in record_lines(record_log(folder)):
+        if isinstance(one, Record):
+            found.pop(one.identity, None)  # of an earlier try
+            if one.status == "ok" or _trained(one):
+                found[one.identity] = _series_of(one)
+    return found
+
+
+def _trained(record: Record) -> bool:
+    """Return whether a failed repeat has validations, and equally many windows of every rank."""
+    counts = {len(one) for rank in record.ranks for one in (rank.seconds, rank.ends, rank.images)}
+    alike = len(counts) == 1 and min(counts) > record.trial.measuring.warmup_windows
+    sound = all(value > 0 for rank in record.ranks for value in (*rank.seconds, *rank.images))
+    return bool(record.validations) and alike and sound and not record.trial.asynchronous
 
 
 def repeat_series(known: Mapping[Identity, RepeatSeries], one: RepeatSummary) -> RepeatSeries:
@@ -170,6 +190,7 @@ def _series_of(record: Record) -> RepeatSeries:
         ends = list(accumulate(seconds for seconds, _ in windows))
     first = min(record.ranks, key=lambda rank: rank.rank)
     return RepeatSeries(
+        windows=tuple(windows),
         ends=tuple(ends),
         losses=tuple((n, loss) for n, loss in enumerate(first.losses) if math.isfinite(loss)),
     )

@@ -18,6 +18,8 @@ _PLAIN = {
     "windows": "Windows that the throughput is from",
     "assumed_scatter": "Assumed run-to-run standard deviation of CIs with n = 1",
     "validation_accuracy": "Mean accuracy of the last validations",
+    "seconds_to_accuracy": "Mean seconds to the stop accuracy of the repeats that reached it",
+    "epochs_to_accuracy": "Mean epochs to the stop accuracy of the repeats that reached it",
     "elapsed_seconds": "Duration of all repeats of the point, in seconds",
     "peak_memory_bytes": "Largest memory use of a rank, in bytes",
     "peak_device_memory_bytes": "Largest memory use of a GPU, in bytes",

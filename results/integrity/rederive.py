@@ -15,7 +15,13 @@ from results.record import Rank, Record
 from results.repeat import RepeatSummary, summarize
 from results.run import Run, build_run
 from results.store import UnreadableLine, record_lines, record_log
-from results.worker_log import WorkerLog, accuracy_of, parse_worker_log, rank_of
+from results.worker_log import (
+    WorkerLog,
+    accuracy_of,
+    parse_worker_log,
+    rank_of,
+    validations_of,
+)
 
 UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
 _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
@@ -85,13 +91,18 @@ def _from(
     for name, rank in again.ranks.items():
         again.wrong += [f"{where}, {one}" for one in _differences(recorded.get(name), rank)]
     if set(again.ranks) == set(recorded):
-        accuracy = accuracy_of([logs[name].epochs for name in recorded])
+        epochs = [logs[name].epochs for name in recorded]
+        accuracy, validations = accuracy_of(epochs), validations_of(epochs)
         if accuracy != record.accuracy:
             again.wrong.append(
                 f"{where}: validation accuracy {record.accuracy}, events give {accuracy}"
             )
+        if validations != record.validations:
+            again.wrong.append(f"{where}: validations differ from those of the events")
         ranks = tuple(again.ranks[name] for name in recorded)
-        again.record = replace(record, ranks=ranks, accuracy=accuracy)
+        again.record = replace(
+            record, ranks=ranks, accuracy=accuracy, validations=validations
+        )
     return again
 
 
