@@ -100,9 +100,7 @@ def _from(
         if validations != record.validations:
             again.wrong.append(f"{where}: validations differ from those of the events")
         ranks = tuple(again.ranks[name] for name in recorded)
-        again.record = replace(
-            record, ranks=ranks, accuracy=accuracy, validations=validations
-        )
+        again.record = replace(record, ranks=ranks, accuracy=accuracy, validations=validations)
     return again
 
 

@@ -108,8 +108,11 @@ def test_notes_have_the_repeats_that_missed_it() -> None:
     assert f"{reached} (2 of 3 reached it)" in item.text
     kinds = [note.kind for note in scaling(REACHED[:1])[0].notes]
     assert NoteKind.TIME_TO_ACCURACY_ALONE in kinds
-    assert any("(1 of 1 reached it" in text for item in point_notes(scaling(REACHED[:1]))
-               for text in (item.text, *item.more))
+    assert any(
+        "(1 of 1 reached it" in text
+        for item in point_notes(scaling(REACHED[:1]))
+        for text in (item.text, *item.parts)
+    )
 
 
 def test_csv_has_times_and_counts() -> None:
