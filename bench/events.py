@@ -29,8 +29,8 @@ class Event:
             ready       after rendezvous: the actual num_workers, worker_batch, ...
             window      index, seconds, cpu_seconds, images, steps, loss
             validating  total so far; sent regularly during a long validation
-            epoch       epoch, correct, total (of this rank's share of the validation set), in_top_k,
-                        seconds (from the first batch to the end of the validation)
+            epoch       epoch, correct, total (of this rank's share of the validation set),
+                        in_top_k, seconds (from the first batch to the end of the validation)
             done        weight_hash, peak_memory_bytes, peak_device_memory_bytes (GPUs), versions of
                         Python and MXNet; notes (JSON)
             failed      message; error, the name of a worker's exception

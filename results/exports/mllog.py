@@ -1,6 +1,7 @@
 """MLPerf's `:::MLLOG` lines, one file per repeat of a training point that trained to its end.
 
-The lines report a throughput, and whether training reached its stop accuracy. MLPerf's own rules require more: docs/how-to/export.md.
+The lines report a throughput, and whether training reached its stop accuracy. MLPerf's own rules
+require more: docs/how-to/export.md.
 """
 
 import io
@@ -70,7 +71,8 @@ def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
     log.end(keys.RUN_STOP, metadata={keys.STATUS: status}, time_ms=end)
     if one.accuracy is not None and math.isfinite(one.accuracy):
         scope: dict[str, Any] = {"of": "the last validation"}
-        scope |= {keys.EPOCH_NUM: last.epochs for last in one.validations[-1:]}
+        if one.validations:
+            scope[keys.EPOCH_NUM] = one.validations[-1].epochs
         log.event(keys.EVAL_ACCURACY, one.accuracy, metadata=scope, time_ms=end)
     return lines.getvalue()
 

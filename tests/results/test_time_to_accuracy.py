@@ -17,7 +17,7 @@ from results.scaling import scaling
 from results.worker_log import validations_of
 from tests.support.runs.exports import needed, repeat, run_of
 
-TARGET = {"mode": "real", "data_train": "t", "data_val": "v", "windows": 0, "num_epochs": 5}
+TARGET = {"mode": "real", "data_train": "t", "data_val": "v", "num_epochs": 5}
 TARGET |= {"num_classes": 10, "num_examples": 100, "stop_accuracy": 0.9}
 
 
