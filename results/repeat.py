@@ -216,7 +216,7 @@ class TimeToAccuracy:
 
     @property
     def half_width(self) -> float | None:
-        """Half-width in seconds of the mean's 95 % CI, by Student's t; None for one repeat."""
+        """Half-width in seconds of the mean's 95 % CI (Student's t), if n > 1."""
         count = len(self.reached)
         if count < 2:
             return None
@@ -231,7 +231,7 @@ class TimeToAccuracy:
 
 
 def time_to_accuracy(repeats: Sequence[RepeatSummary]) -> TimeToAccuracy | None:
-    """Return the time to the stop accuracy; None without one, or without times in the records."""
+    """Return the time to the stop accuracy; None without one or its times."""
     timed = [one for one in repeats if one.validations or one.status != "ok"]
     target = repeats[0].trial.data.stop_accuracy if repeats else 1.0
     if target >= 1 or not any(one.validations for one in timed):

@@ -106,7 +106,7 @@ class ScalingRow:
 
     @property
     def time_to_accuracy(self) -> TimeToAccuracy | None:
-        """Time to the stop accuracy, over the repeats that reached it, also of failed points."""
+        """Time to the stop accuracy; also of points with failed repeats."""
         return time_to_accuracy(self.repeats)
 
     @property

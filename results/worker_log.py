@@ -92,7 +92,7 @@ def accuracy_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
 
 
 def validations_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Validation, ...]:
-    """Return the validations that all ranks have done; those of older events have no times."""
+    """Return the validations that all ranks have done; none from older events."""
     return tuple(
         Validation(
             epochs=1 + max(int(one["epoch"]) for one in ranks),

@@ -245,7 +245,7 @@ def cells(row: ScalingRow, fields: Sequence[str] = (), costs: Costs = NO_COSTS) 
 
 
 def _time_cells(row: ScalingRow) -> tuple[str, str]:
-    """Return ('12.3 ± 1.4 s (2 of 3)', '4.50'): mean time with its 95 % CI, and mean epochs."""
+    """Return the cells '11.0 ± 1.7 s (2 of 3)' and '3.50': means of the repeats."""
     found = row.time_to_accuracy
     if found is None:
         return "", ""

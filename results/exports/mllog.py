@@ -1,4 +1,4 @@
-"""MLPerf's `:::MLLOG` lines, one file per repeat of a training point that trained to its end.
+"""MLPerf's `:::MLLOG` lines, one file per repeat that trained to its end.
 
 The lines report a throughput, and whether training reached its stop accuracy. MLPerf's own rules
 require more: docs/how-to/export.md.

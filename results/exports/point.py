@@ -145,7 +145,7 @@ class RepeatSeries:
 
 
 def series(folder: Path) -> dict[Identity, RepeatSeries]:
-    """Read the series of every repeat in a run folder that trained to its end.
+    """Read the series of a run folder's repeats that trained to their end.
 
     They are the successful ones, and those that ended without reaching their stop accuracy.
     """
@@ -159,7 +159,7 @@ def series(folder: Path) -> dict[Identity, RepeatSeries]:
 
 
 def _trained(record: Record) -> bool:
-    """Return whether a failed repeat has validations, and equally many windows of every rank."""
+    """Return whether a failed repeat has validations and whole windows."""
     counts = {len(one) for rank in record.ranks for one in (rank.seconds, rank.ends, rank.images)}
     alike = len(counts) == 1 and min(counts) > record.trial.measuring.warmup_windows
     sound = all(value > 0 for rank in record.ranks for value in (*rank.seconds, *rank.images))

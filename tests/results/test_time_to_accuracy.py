@@ -127,6 +127,7 @@ def test_csv_has_times_and_counts() -> None:
 
 def test_mllog_ends_a_repeat_with_success_or_aborted(tmp_path: Path) -> None:
     mllog = needed("mllog")
+    checker = pytest.importorskip("mlperf_logging.compliance_checker.mlp_compliance")
     (home,) = mllog.write(run_of(tmp_path / "run", SOME), tmp_path)
     found = {}
     for path in home.rglob("*.txt"):
@@ -136,6 +137,9 @@ def test_mllog_ends_a_repeat_with_success_or_aborted(tmp_path: Path) -> None:
         (accuracy,) = (one for one in lines if one["key"] == "eval_accuracy")
         ended = stop["metadata"]["status"], stop["time_ms"] - start
         found[path.name] = (*ended, accuracy["metadata"]["epoch_num"])
+        one = checker.make_checker("training", "6.1.0", False, True)
+        one.check_file(str(path), str(mllog.RULES))
+        assert not [*one.overwritable.values(), *one.not_overwritable]
     assert found == {
         "result_0.txt": ("success", 10_000, 3),
         "result_1.txt": ("success", 12_000, 4),
