@@ -31,6 +31,7 @@ from plots.items import Item, markdown_list, plain_lines
 from plots.point_labels import settings_of
 from plots.summary import summary_items
 from plots.tables.layout import markdown_table, terminal_table
+from plots.tables.training import memory_items, time_cells, time_notes
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
@@ -236,24 +237,12 @@ def cells(row: ScalingRow, fields: Sequence[str] = (), costs: Costs = NO_COSTS) 
         _efficiency(row.host),
         _efficiency(row.worker),
         "" if row.accuracy is None else f"{row.accuracy:.3f}",
-        *_time_cells(row),
+        *time_cells(row),
         *baseline,
         *map(_amount, costs.found(row)),
         row.quality or "",
         f"{row.status} {MARK}" if row.has_caveats else row.status,
     )
-
-
-def _time_cells(row: ScalingRow) -> tuple[str, str]:
-    """Return the cells '11.0 ± 1.7 s (2 of 3)' and '3.50': means of the repeats."""
-    found = row.time_to_accuracy
-    if found is None:
-        return "", ""
-    if found.seconds is None or found.epochs is None:
-        return "not reached", ""
-    half = "" if found.half_width is None else f" ± {significant(found.half_width)}"
-    some = f" ({len(found.reached)} of {found.repeats})"
-    return f"{significant(found.seconds)}{half} s{some}", significant(found.epochs)
 
 
 def point_notes(rows: Sequence[ScalingRow]) -> list[Item]:
@@ -281,26 +270,6 @@ def _points(names: Sequence[str], count: int) -> str:
     if len(names) == count:
         return "all points"
     return f"{len(names)} points ({list_names(names, _MOST_GROUPED, ', ')})"
-
-
-def memory_items(rows: Sequence[ScalingRow]) -> list[Item]:
-    """Return the peak memory of the ranks of each point that reported it."""
-    names = point_names([row.trial for row in rows])
-    found = []
-    for name, row in zip(names, rows, strict=True):
-        ranks = [one for repeat in row.repeats for one in repeat.rank_speeds]
-        host = [one.memory_bytes for one in ranks if one.memory_bytes]
-        gpu = [one.device_memory_bytes for one in ranks if one.device_memory_bytes]
-        texts_of = [_gigabytes(host, "host memory"), _gigabytes(gpu, "GPU memory")]
-        if any(texts_of):
-            found.append(Item(f"{name}: {', '.join(filter(None, texts_of))}"))
-    return found
-
-
-def _gigabytes(counts: Sequence[int], what: str) -> str:
-    """Return '2.35 to 3.46 GB of host memory'; empty without counts."""
-    ends = dict.fromkeys(significant(end(counts) / 1e9) for end in (min, max) if counts)
-    return f"{' to '.join(ends)} GB of {what}" if ends else ""
 
 
 def failure_items(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> list[Item]:
@@ -361,12 +330,7 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
     lines += _status_notes(rows)
     if any(row.accuracy is not None for row in rows):
         lines.append("accuracy: of the last validation, mean of the repeats.")
-    if any(row.time_to_accuracy for row in rows):
-        lines.append(
-            "time to accuracy, epochs: from the first batch to the end of the validation that "
-            "exceeds stop_accuracy, validations included. Mean and 95 % CI of the repeats that "
-            "reached it (2 of 3: two of three repeats)."
-        )
+    lines += time_notes(rows)
     if any(row.has_caveats for row in rows):
         lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):

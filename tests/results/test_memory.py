@@ -5,7 +5,7 @@ import dataclasses
 from typing import Any
 
 from plots.results_csv import table_csv
-from plots.tables.scaling import memory_items
+from plots.tables.training import memory_items
 from results.record import Record
 from results.repeat import summarize
 from results.scaling import scaling
