@@ -152,7 +152,9 @@ def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[s
     reached = accuracy(workers)
     if reached is not None and trial.data.stop_accuracy < 1 and reached <= trial.data.stop_accuracy:
         last = validations(workers)[-1:]
-        trained = [f"{one.epochs} epochs ({one.seconds:.1f} s)" for one in last]
+        trained = [
+            f"{one.epochs} epoch{'s' * (one.epochs > 1)} ({one.seconds:.1f} s)" for one in last
+        ]
         yield (
             f"expected a validation accuracy above {trial.data.stop_accuracy}, got {reached:.3f} "
             f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}"

@@ -97,14 +97,14 @@ def test_a_point_that_never_reached_it_says_so() -> None:
     names, (cells,) = filled_table(rows)
     assert dict(zip(names, cells, strict=True))["time to accuracy"] == "not reached"
     (item,) = failure_items(rows)
-    assert item.text.endswith("accuracy above 0.9 not reached: 0.800 after 20 s and 5 epochs.")
+    assert item.text.endswith("accuracy above 0.9 not reached: 0.800 after 20.00 s, epochs: 5.")
 
 
 def test_notes_have_the_repeats_that_missed_it() -> None:
     (item,) = failure_items(scaling(SOME))
-    missed = "accuracy above 0.9 not reached: 0.800 after 20 s and 5 epochs (in 1 of 3 repeats)"
+    missed = "accuracy above 0.9 not reached: 0.800 after 20.00 s, epochs: 5 (in 1 of 3 repeats)"
     assert missed in item.text
-    reached = "accuracy above 0.9 after 11 s (95 % CI 0 to 23.7 s) and 3.5 epochs"
+    reached = "accuracy above 0.9 after 11.00 s (95 % CI 0.00 to 23.71 s), epochs: 3.5"
     assert f"{reached} (2 of 3 reached it)" in item.text
     kinds = [note.kind for note in scaling(REACHED[:1])[0].notes]
     assert NoteKind.TIME_TO_ACCURACY_ALONE in kinds
