@@ -176,6 +176,10 @@ def parse(argv: Sequence[str]) -> Options:
     settled = []
     if typed["load_epoch"] and (prefix := typed["model_prefix"]):
         settled = input_format.fill_from_checkpoint(typed, argv, prefix)
+        if not settled:
+            missing = input_format.path_of(prefix)
+            given_ones = "--image-shape, --rgb-mean and --rgb-std must be those of the training"
+            echo(f"note: {missing}: no such file; {given_ones}", err=True)
     input_format.fill_from_shards(typed, [*argv, *settled], NETWORKS[network].image_shape)
     options = used(made, argv, typed)
     input_format.check_image_shape(options)

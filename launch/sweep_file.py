@@ -185,7 +185,7 @@ def draft_text(command: str, draft: Draft, found: Hardware) -> str:
         [
             f"# Written by `{command}` for {found.text}.",
             "# Reference of all fields: docs/reference/sweep-file.md",
-            f'description = "{", ".join(draft.networks)} on up to {most} device{"s" * (most > 1)}"',
+            f'description = "up to {most} {found.device.upper()} device{"s" * (most > 1)}"',
             *map(_line, fields),
             "",
             "# All combinations of these lists and the networks above:",

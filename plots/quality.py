@@ -64,14 +64,15 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
     kept = [masked_word(one) for one in words if not one.startswith(_CHOSEN)]
     if any(note.kind.reason == NoteKind.OTHER_PROGRAMS.reason for note in notes):
         kept += ["--wait-idle", _IDLE_SECONDS]
+    passing = any(_passes(note) for note in notes)
     few = any(note.kind is NoteKind.FEW_REPEATS for note in notes)
-    if not few and any(_passes(note) for note in notes):
-        return command_line([*kept, "--again", "doubtful"])
-    if few or any(note.kind in _FEW for note in notes):
+    more = few or (not passing and any(note.kind in _FEW for note in notes))
+    if not (more or passing):
+        return ""
+    if more:
         most = max(row.rate.repeats for row in rows if row.rate)
-        wanted = LEAST_REPEATS if most < LEAST_REPEATS else most + 2
-        return command_line([*kept, "--repeats", str(wanted)])
-    return ""
+        kept += ["--repeats", str(max(LEAST_REPEATS, most + 2 * (not few)))]
+    return command_line([*kept, *["--again", "doubtful"] * passing])
 
 
 def _rest_command(run: Run) -> str:

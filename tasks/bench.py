@@ -159,12 +159,19 @@ def report_load(what: Sweep, where: ClusterSetup, wait_seconds: float) -> None:
 
 
 def _repeats_again(folder: Path, wanted: list[PlannedRun], again: Again) -> set[Identity]:
-    """Return the wanted repeats of this class in a run; print a line if there is none."""
+    """Return the wanted repeats of this class in a run; print a line if there is none.
+
+    Repeats of their points that were never measured, as after a larger --repeats, count too.
+    """
     from results.run import load, to_measure_again
 
-    found = set(to_measure_again(load(folder), again))
-    chosen = found & {name for _, name in wanted}
-    others = len(found) - len(chosen)
+    earlier = load(folder)
+    found = set(to_measure_again(earlier, again))
+    known = {one.identity for row in earlier.rows for one in row.repeats}
+    points = {one.key for one in found}
+    names = {name for _, name in wanted}
+    chosen = {one for one in names if one in found or (one.key in points and one not in known)}
+    others = len(found - chosen)
     text = f"; {others} of other points, code, data or hosts" if others else ""
     if not chosen:
         echo(f"--again {again}: no such repeat in {run_name(folder)}{text}. Nothing is measured.")

@@ -176,6 +176,10 @@ def _amount(ratio: Ratio | None) -> str:
     return significant(ratio.value)
 
 
+def _accuracy(row: ScalingRow) -> str:
+    return "" if row.accuracy is None else f"{row.accuracy:.3f}"
+
+
 def _efficiency(against: Scaling | None) -> str:
     return "" if against is None else format_percent(against.efficiency)
 
@@ -236,7 +240,7 @@ def cells(row: ScalingRow, fields: Sequence[str] = (), costs: Costs = NO_COSTS) 
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
-        "" if row.accuracy is None else f"{row.accuracy:.3f}",
+        _accuracy(row),
         *time_cells(row),
         *baseline,
         *map(_amount, costs.found(row)),
@@ -451,15 +455,15 @@ def short_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return header and cells of the short table.
 
-    It has a batch, a status or costs only if points differ in it, one is not ok, or there are
-    prices.
+    It has a batch, a status, costs or an accuracy only if points differ in it, one is not ok, there
+    are prices, or a point was validated.
     """
     money = cost_headers(costs) if costs.prices else ()
     chosen = next((one.chosen_baseline for one in rows if one.chosen_baseline), None)
     efficiency = f"efficiency vs {chosen}" if chosen else "efficiency"
     fields = varying_columns(rows)
     first = [*HEADER[:_NAMED], *fields, "devices"]
-    names = [*first, "images/s", efficiency, *money, "quality", "status"]
+    names = [*first, "images/s", efficiency, *money, "accuracy", "quality", "status"]
     found = []
     for row in rows:
         full = dict(zip(first, cells(row, fields), strict=False))
@@ -468,6 +472,7 @@ def short_table(
         cell_of = {"images/s": format_rate(rate) if rate else "", efficiency: _efficiency(shown)}
         marked = f" {MARK}" * row.has_caveats
         cell_of |= {"quality": f"{row.quality or ''}{marked}", "status": row.status}
+        cell_of |= {"accuracy": _accuracy(row)}
         cell_of |= dict(zip(money, map(_amount, costs.found(row)), strict=False))
         found.append([str((full | cell_of)[name]) for name in names])
     if len({tuple(one[: len(first)]) for one in found}) < len(found):
