@@ -196,7 +196,7 @@ def test_a_narrow_terminal_does_without_the_columns_and_cuts_no_word(
     table, _, below = capsys.readouterr().out.partition("batch: ")
     assert ("823 k" in table) == shown
     assert ("images/USD" in table.partition("Hidden on")[2]) == (not shown)
-    assert table.count(" dist_device_sync ") == 4
+    assert table.count("   dist_device_sync ") == 4
     assert "images/USD: from the hourly price" in below
 
 

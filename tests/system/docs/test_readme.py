@@ -59,7 +59,7 @@ LESS = {
     | {'"1..16"': "[1, 16]", '"32..256"': "[32]"},
     "bench/sweeps/smoke.toml": {"windows = 10": "windows = 3", "[1, 2]": "[2]"}
     | {"steps_per_window = 20": "steps_per_window = 2\nservers_per_host = 1"},
-    "tasks/bench.py": {'batch="32", nthreads=""': 'batch="4", nthreads="1"'}
+    "tasks/bench.py": {'batch="32",\n    nthreads=""': 'batch="4",\n    nthreads="1"'}
     | {'windows="10"': 'windows="1"'},
 }
 

@@ -59,6 +59,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "synsets.txt").write_text("cat\ndog\n")
     rec, out = folder / "u_rec" / "train", folder / "tf"
     lines(load("to-tfrecord").planned({"path": str(rec), "out": str(out)}))
+    lines(load("to-webdataset").planned({"path": str(rec), "out": str(folder / "wd")}))
     return folder
 
 
@@ -66,6 +67,9 @@ def arguments(folder: Path) -> dict[str, list[str]]:
     """Return each command's words in a copy of the inputs."""
     root, rec = folder / "t", folder / "u_rec" / "train"
     return {
+        "fetch": [f"file://{rec}/", f"{folder}/fetched"],
+        "upload": [str(rec), f"file://{folder}/store/"],
+        "partition": [str(root), f"{folder}/parts"],
         "untar": [f"{folder}/a.tar", f"{folder}/full"],
         "val-tree": [f"{folder}/val", f"{folder}/synsets.txt", "--classes", "2"],
         "filter": [str(root), "--min-images", "4"],
@@ -76,6 +80,8 @@ def arguments(folder: Path) -> dict[str, list[str]]:
         "shard": [str(rec), "2", "1"],
         "to-tfrecord": [str(rec), f"{folder}/tf2"],
         "from-tfrecord": [f"{folder}/tf", f"{folder}/back"],
+        "to-webdataset": [str(rec), f"{folder}/wd2"],
+        "from-webdataset": [f"{folder}/wd", f"{folder}/wdback"],
         "sample": [f"{folder}/new", "--images-per-class", "1"],
         "prepare": [str(root), "--val-per-class", "1", "--train-shards", "2"],
         "info": [str(rec)],
@@ -84,6 +90,11 @@ def arguments(folder: Path) -> dict[str, list[str]]:
 
 
 TOTALS = {
+    "fetch": "6 files, ",
+    "upload": "6 files, ",
+    "partition": "9 images of 2 classes in ",
+    "to-webdataset": "9 images in 2 tar files, ",
+    "from-webdataset": "9 images in 2 shards, ",
     "untar": "9 files, 2 classes unpacked to ",
     "val-tree": "2 images in 2 class folders of ",
     "filter": "1 classes with 3 images moved to ",
@@ -158,11 +169,13 @@ def test_a_program_is_called_with_an_underscore_too(name: str, capfd: Captured) 
 def test_a_name_that_is_no_command_lists_those_there_are() -> None:
     done = program("pak")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: command: expected one of untar, ")
+    assert done.stderr.startswith("error: command: expected one of fetch, upload, ")
     assert len(done.stderr.splitlines()) == 1
     said = program("--help").stdout
     assert all(f"  {name} " in said for name in NAMES)
 
 
 def _shown(option: Option) -> str:
-    return option.name.upper() if option.default is None else f"--{option.name}"
+    if option.default is not None:
+        return f"--{option.name}"
+    return option.metavar if option.many else option.name.upper()

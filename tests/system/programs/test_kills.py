@@ -1,6 +1,7 @@
 """Writers killed, or out of disk space, at any step are completed when run again."""
 
 import random
+import re
 import shutil
 import tarfile
 import tempfile
@@ -206,8 +207,8 @@ def snapshot(folder: Path, differs: tuple[str, ...]) -> dict[str, bytes]:
         if path in loose or not path.is_file()
         else path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        # What multiprocessing leaves where a process is killed is its own.
-        if not path.relative_to(folder).as_posix().startswith("tmp/pymp-")
+        # Multiprocessing leaves files if a process is killed; logs of a killed try are kept.
+        if not re.match("tmp/pymp-|.*/logs/.*/try-", path.relative_to(folder).as_posix())
     }
 
 
