@@ -321,6 +321,7 @@ def test_hosts_and_wrong_numbers_are_refused(
         assert said in line
 
 
+@pytest.mark.slow
 @pytest.mark.mxnet
 def test_all_points_of_a_network_get_the_batch_that_was_found_and_keep_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -92,6 +92,7 @@ def test_upstreams_costs_train_the_same() -> None:
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.mxnet
 @pytest.mark.program
 def test_the_benchmark_against_module_shows_both_ratios() -> None:

@@ -22,6 +22,7 @@ from tests.support.data.datasets import listed, pack
 from tests.support.data.trees import jpeg, tree
 from tests.support.paths import ROOT
 from tests.support.programs.jobs import left_over, until
+from tests.support.repeats import slow
 
 pytestmark = pytest.mark.program
 
@@ -162,7 +163,7 @@ def test_processes_that_cannot_start_are_one_line(tmp_path: Path, command: str, 
     assert "cannot be started" in error
 
 
-@pytest.mark.parametrize("at", [0.0, 0.4, 0.8])
+@pytest.mark.parametrize("at", [0.0, 0.4, *slow(0.8)])
 def test_a_fork_server_that_dies_ends_the_run_with_one_line(tmp_path: Path, at: float) -> None:
     root = tmp_path / "t"
     (root / "cat").mkdir(parents=True)

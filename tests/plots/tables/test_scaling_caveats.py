@@ -222,7 +222,9 @@ def test_the_next_command_depends_on_the_reasons() -> None:
     assert not sentence(*[point(1, 10.0, engine="fake")])
     lost = dataclasses.replace(repeats(1)[0], status="failed", ranks=())
     found = sentence(lost, *repeats(2, OTHERS))
-    assert found.endswith("Next: fab bench.sweep mine.toml --repeats=2")  # ends the sweep, too
+    assert found.endswith(
+        "Next: fab bench.sweep mine.toml --repeats=2 --point=x"
+    )  # ends the sweep, too
 
 
 def test_figures_fill_publishable_points_and_ring_others() -> None:

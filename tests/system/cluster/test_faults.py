@@ -88,6 +88,7 @@ def test_a_worker_that_is_held_is_told_as_such(practice: Cluster, tmp_path: Path
     assert empty_within(practice, 3.0)
 
 
+@pytest.mark.slow
 def test_a_host_that_is_lost_between_points_costs_only_points_that_need_it(
     practice: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_names_of_any_bytes_reach_every_host(practice: Cluster, ssh: Ssh, tmp_pa
         assert bytes.fromhex("".join(found.split())) == wanted
 
 
+@pytest.mark.slow
 def test_a_link_that_is_cut_in_mid_file_ends_both_sides_and_the_push_goes_on(
     practice: Cluster, ssh: Ssh, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_a_silent_host_behind_a_gateway_is_told_in_time(practice: Cluster, tmp_p
     assert time.monotonic() - began < 13
 
 
+@pytest.mark.slow
 def test_an_ssh_server_that_is_held_is_told(practice: Cluster) -> None:
     held = ["sh", "-c", "pkill -STOP -o sshd"]
     inside(practice, "node03", held, user="root")

@@ -31,6 +31,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_when_a_full_disk_has_room_and_says_that_it_is_read_only(
     tmp_path: Path,
 ) -> None:

@@ -53,6 +53,7 @@ def test_reading_alone_is_measured_past_the_prefetch(tmp_path: Path, photographs
     assert sum(rank.images) > 120
 
 
+@pytest.mark.slow
 def test_cold_reading_says_what_the_page_cache_held(tmp_path: Path, photographs: Path) -> None:
     data = str(photographs / "val")
     fields = {"data_train": data, "image_shape": [3, 224, 224], "windows": 1, "cold": True}

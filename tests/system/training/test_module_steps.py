@@ -18,6 +18,7 @@ pytestmark = [
 BASE = "--benchmark=1 --windows=1 --num-classes=10 --kv-store=local"
 
 
+@pytest.mark.slow
 def test_ten_steps_of_alexnet_with_decay_have_modules_losses_to_six_digits() -> None:
     words = "--network=alexnet --image-shape=3,72,72 --batch-size=8 --lr=0.01 --wd=0.05"
     options = parse([*BASE.split(), *words.split()])
