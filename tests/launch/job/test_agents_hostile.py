@@ -138,14 +138,15 @@ def test_absurd_figures_of_a_worker_fail_its_point_and_the_next_one_runs(
 
 
 class Flooding:
-    """A line without end, sent as fast as it is read, once a process has started."""
+    """A line without end, sent as fast as it is read, once its process has started."""
 
     def __init__(self, text: bytes) -> None:
         self.text, self.read, self.closed = text, 0, False
         self.started = threading.Event()
 
     def write(self, data: bytes) -> None:
-        if b'"start"' in data:
+        # Output of a process that was not started would break the protocol.
+        if b'"start"' in data and b'"worker-1"' in data:
             self.started.set()
 
     def lines(self, most: int) -> Iterator[bytes]:
