@@ -61,7 +61,8 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
     if tuple(words[:2]) != _FAB:
         return ""
     notes = [note for row in rows for note in row.quality_notes]
-    kept = [masked_word(one) for one in words if not one.startswith(_CHOSEN)]
+    given = [masked_word(one) for one in words]
+    kept = [one for one in given if not one.startswith(_CHOSEN)]
     if any(note.kind.reason == NoteKind.OTHER_PROGRAMS.reason for note in notes):
         kept += ["--wait-idle", _IDLE_SECONDS]
     passing = any(_passes(note) for note in notes)
@@ -72,6 +73,8 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
     if more:
         most = max(row.rate.repeats for row in rows if row.rate)
         kept += ["--repeats", str(max(LEAST_REPEATS, most + 2 * (not few)))]
+    else:  # the added repeats are not in the sweep's file
+        kept += [one for one in given if one.startswith("--repeats")]
     return command_line([*kept, *["--again", "doubtful"] * passing])
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from bench.errors import SpecError, brief, error_line, unknown
 from bench.training.mxnet_shim import mx
+from im2rec_tools.terminal import echo
 
 STATE_SCHEMA = 1  # first
 _DESCRIPTION = "json"
@@ -412,6 +413,8 @@ def predictor(
         raise SpecError(
             error_line(prefix, problem=f"cannot run on images of {_words(shape[1:])}: {last}")
         ) from error
+
+    echo(f"weights: {prefix}-{epoch:04d}.params", err=True)
 
     def run(data: Any) -> Any:
         return executor.forward(is_train=False, data=data)[0].asnumpy()

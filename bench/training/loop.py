@@ -335,6 +335,14 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
             loaded=bool(options.load_epoch),
         )
         input_format.check_prefix(options.model_prefix, input_format.described(options))
+        older = input_format.newest_epoch(options.model_prefix)
+        if older > options.load_epoch:
+            echo(
+                f"note: {options.model_prefix} has checkpoints of an earlier training up to epoch "
+                f"{older}. bench.score and bench.predict use the newest epoch unless --load-epoch "
+                "names another",
+                err=True,
+            )
     with profile(worker):
         windows, ended, accuracy = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(

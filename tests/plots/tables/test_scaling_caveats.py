@@ -213,9 +213,9 @@ def test_the_next_command_depends_on_the_reasons() -> None:
         )
 
     assert sentence(*repeats(1, OTHERS)).endswith(
-        "Next: fab bench.sweep mine.toml --wait-idle 600 --again doubtful"
+        "Next: fab bench.sweep mine.toml --wait-idle 600 --repeats=2 --again doubtful"
     )
-    assert sentence(*repeats(1, SLOW)).endswith("Next: fab bench.sweep mine.toml --again doubtful")
+    assert sentence(*repeats(1, SLOW)).endswith("mine.toml --repeats=2 --again doubtful")
     assert sentence(*repeats(1)[:2]).endswith("Next: fab bench.sweep mine.toml --repeats 3")
     two = sentence(*repeats(1, OTHERS)[:2])  # no other try of two repeats can be published
     assert two.endswith("mine.toml --wait-idle 600 --repeats 3 --again doubtful")

@@ -213,6 +213,8 @@ def test_training_goes_on_from_a_checkpoint(
     assert [line.partition(":")[0] for line in said] == ["epoch 1", "epoch 2"]
     assert all(", top-3 " in line and ", ce " in line for line in said)
     assert {path.name[-11:-7] for path in tmp_path.glob("*.params")} == {"0001", "0002", "0003"}
+    trained(*words, "--num-epochs=1")  # anew
+    assert "m has checkpoints of an earlier training up to epoch 3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
