@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from bench.notes import Note, NoteKind
-from bench.settings.secrets import command_line, masked_word
+from bench.settings.secrets import command_line
 from results.quality import LEAST_REPEATS, Quality, quality_of
 from results.run import Run
 from results.scaling import ScalingRow
@@ -61,8 +61,7 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
     if tuple(words[:2]) != _FAB:
         return ""
     notes = [note for row in rows for note in row.quality_notes]
-    given = [masked_word(one) for one in words]
-    kept = [one for one in given if not one.startswith(_CHOSEN)]
+    kept = [one for one in words if not one.startswith(_CHOSEN)]
     if any(note.kind.reason == NoteKind.OTHER_PROGRAMS.reason for note in notes):
         kept += ["--wait-idle", _IDLE_SECONDS]
     passing = any(_passes(note) for note in notes)
@@ -74,7 +73,7 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
         most = max(row.rate.repeats for row in rows if row.rate)
         kept += ["--repeats", str(max(LEAST_REPEATS, most + 2 * (not few)))]
     else:  # the added repeats are not in the sweep's file
-        kept += [one for one in given if one.startswith("--repeats")]
+        kept += [one for one in words if one.startswith("--repeats")]
     return command_line([*kept, *["--again", "doubtful"] * passing])
 
 

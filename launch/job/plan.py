@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from bench.engines.catalog import ENGINES
 from bench.settings import secrets
@@ -156,11 +157,24 @@ def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
 
 def oversubscription(trial: Trial, hosts: Sequence[Host]) -> list[str]:
     """Return a plan's comment on hosts with too few devices; none if there are enough."""
+    return [
+        f"# {trial.name}: oversubscribed: {text}; not valid as a performance result"
+        for text, _ in _first_shortage(trial, hosts)
+    ]
+
+
+def _first_shortage(trial: Trial, hosts: Sequence[Host]) -> list[tuple[str, str]]:
+    """Return the first lack of devices as two texts, or nothing.
+
+    They are '4 devices on 2 cores of node01', and 'no core of node01' or '' if it has some.
+    """
     kind = {"cpu": "core", "gpu": "GPU"}[trial.layout.device]
     return [
-        f"# {trial.name}: oversubscribed: {devices} devices on {there} {kind}{'s' * (there != 1)} "
-        f"{where}; not valid as a performance result"
-        for where, devices, there in list(_oversubscribed(trial, hosts))[:1]
+        (
+            f"{devices} devices on {there} {kind}{'s' * (there != 1)} {where}",
+            "" if there else f"no {kind} {where}",
+        )
+        for where, devices, there in islice(_oversubscribed(trial, hosts), 1)
     ]
 
 
@@ -172,16 +186,10 @@ def resource_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[st
 def device_warnings(trials: Iterable[Trial], hosts: Sequence[Host]) -> list[str]:
     """Return a warning per host with too few devices, with the points that need more."""
     found: dict[str, list[str]] = {}
-    for trial in trials:
-        kind = {"cpu": "core", "gpu": "GPU"}[trial.layout.device]
-        for where, devices, there in _oversubscribed(trial, hosts):
-            if trial.engine == "fake":
-                break
-            text = f"{devices} devices on {there} {kind}{'s' * (there != 1)} {where}"
-            if not there:
-                text = f"no {kind} {where}; --engine simulated needs none"
+    for trial in (one for one in trials if one.engine != "fake"):
+        for some, none in _first_shortage(trial, hosts):
+            text = f"{none}; --engine simulated needs none" if none else some
             found.setdefault(text, []).append(trial.name)
-            break
     return [f"warning: {text} ({_first_of(names)})" for text, names in found.items()]
 
 
