@@ -6,7 +6,8 @@ lists. `devices` may be a series, and any field a table by network.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from typing import Any, get_origin
 
@@ -117,6 +118,10 @@ def _of_network(fields: Fields) -> Fields:
         fields["num_layers"] = layers if given is None else given
         label = describe(family, fields["num_layers"])
     tables = {name: value for name, value in fields.items() if isinstance(value, dict)}
+    if "env" in tables and label not in tables["env"] and not _has_network(tables["env"]):
+        # Its values may be secrets.
+        fix = "Write env = ['NAME=VALUE']"
+        raise SpecError(error_line("env", expected="a list of texts", got="a table", fix=fix))
     if missing := [name for name, table in tables.items() if label not in table]:
         raise SpecError(
             error_line(
@@ -127,6 +132,14 @@ def _of_network(fields: Fields) -> Fields:
             )
         )
     return fields | {name: table[label] for name, table in tables.items()}
+
+
+def _has_network(names: Iterable[str]) -> bool:
+    for name in names:
+        with suppress(SpecError):
+            named(name)
+            return True
+    return False
 
 
 def check_size(found: Sequence[Product], before: int, variants: int) -> None:
