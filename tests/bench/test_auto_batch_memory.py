@@ -119,11 +119,8 @@ def test_a_loss_that_rises_beyond_ten_times_that_of_guessing_is_noted(
 
 def test_doubtful_jobs_are_told_their_figures() -> None:
     options = parse(["--data-train=x", "--num-classes=10"])
-    few = texts(batch_notes(options, 64, 50))
-    assert "64 exceeds the 50 images" in few[0]
-    assert "64 exceeds the 10 classes" in few[1]
-    warm = parse(["--data-train=x", "--num-classes=10", "--warmup-epochs=2"])
-    assert list(batch_notes(warm, 64, 64)) == []
+    (few,) = texts(batch_notes(options, 64, 50))
+    assert "64 exceeds the 50 images" in few
     windows = [{"cpu_seconds": 0.2, "steps": 2}]
     servers = parse(["--data-train=x", "--kv-store=dist_sync"])
     (line,) = texts(traffic_notes(servers, 50_000_000, windows))
@@ -132,6 +129,26 @@ def test_doubtful_jobs_are_told_their_figures() -> None:
     assert "53.1 MB for 0.1 s of computation" in line
     assert list(traffic_notes(options, 50_000_000, windows)) == []
     assert list(traffic_notes(servers, 50_000, windows)) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "classes", "batch", "noted"),
+    [
+        ("", 10, 101, True),
+        ("--lr=0.01", 10, 100, False),
+        ("--lr=0.01", 10, 16, False),
+        ("", 1000, 8192, False),  # as in MXNet's tutorial
+        ("--warmup-epochs=2", 10, 256, False),
+        ("--windows=5", 10, 256, False),
+        ("--kv-store=dist_async", 10, 256, False),
+    ],
+)
+def test_a_batch_is_noted_only_if_it_is_far_above_the_classes(
+    words: str, classes: int, batch: int, noted: bool
+) -> None:
+    options = parse(["--data-train=x", f"--num-classes={classes}", *words.split()])
+    found = [one.kind for one in batch_notes(options, batch, 100_000)]
+    assert found == [NoteKind.BATCH_ABOVE_CLASSES] * noted
 
 
 @pytest.mark.parametrize(
