@@ -1,15 +1,20 @@
 """Train a checkpoint with a new last layer; replaces upstream's fine-tune.py.
 
     python -m bench.fine_tune --pretrained-model PREFIX --load-epoch 8 --num-classes 10 \\
+        --data-train train --data-val val --model-prefix TUNED
+    python -m bench.fine_tune --model-prefix TUNED --load-epoch 3 --num-epochs 9 \\
         --data-train train --data-val val
 
-Takes the options of bench.train_imagenet except --network; --load-epoch is the checkpoint's epoch.
+Takes the options of bench.train_imagenet except --network. The second command continues the first:
+without --pretrained-model, --load-epoch is an epoch of --model-prefix.
 """
 
 import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 if not __package__:
     print(
@@ -29,6 +34,12 @@ from bench.train_imagenet import main
 from bench.training.options import Options, add_all, empty, given, used
 from im2rec_tools.terminal import echo
 
+# Options of training that have no meaning here, with the fix.
+_REJECTED = {
+    "--network": "Leave it out",
+    "--num-layers": "Leave it out",
+    "--auto-batch": "Give --batch-size",
+}
 # Upstream's defaults for a network with trained features.
 _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "mom": 0.0}
 
@@ -38,13 +49,21 @@ def parser() -> argparse.ArgumentParser:
     made = empty(
         "fine_tune",
         "Train a checkpoint with a new last layer. The checkpoint determines the network; "
-        "--network and --auto-batch are rejected.",
+        "--network and --auto-batch are rejected. Without --pretrained-model, continue the "
+        "fine-tuning of --model-prefix after --load-epoch.",
     )
+    made.conflict_handler = "resolve"  # some options have another meaning here, or none
     add_all(made)
     made.set_defaults(**_DEFAULTS, image_shape="3,224,224")
     add = made.add_argument_group("Fine-tuning").add_argument
-    text = "Checkpoint to start from: PREFIX-symbol.json, PREFIX-N.params [required]"
+    for option in _REJECTED:
+        add(option, nargs="?", help=argparse.SUPPRESS)
+    text = "Checkpoint to start from: PREFIX-symbol.json, PREFIX-N.params [none: continue]"
     add("--pretrained-model", default="", metavar="PREFIX", help=text)
+    text = "Epoch of the checkpoint to start from, or to continue [the newest to start from]"
+    add("--load-epoch", type=int, metavar="N", help=text)
+    text = "Epochs of the fine-tuning; those of --pretrained-model do not count"
+    add("--num-epochs", type=int, default=_DEFAULTS["num_epochs"], metavar="N", help=text)
     text = "Last layer to keep [the input of the last fully connected layer]"
     add("--layer-before-fullc", default="", metavar="LAYER", help=text)
     return made
@@ -54,31 +73,48 @@ def parse(argv: Sequence[str]) -> Options:
     """Parse and validate the options; SpecError without a checkpoint."""
     made = parser()
     typed = given(made, argv)
-    if any(one.partition("=")[0] == "--network" for one in argv):
-        raise SpecError(
-            error_line("--network", problem="--pretrained-model determines it", fix="Leave it out")
-        )
-    if not typed["pretrained_model"]:
-        raise SpecError(
-            error_line("--pretrained-model", expected="the prefix of a checkpoint", got="none")
-        )
-    if typed["auto_batch"]:
-        raise SpecError(
-            error_line(
-                "--auto-batch", expected="a network by name", fix="Use 'python -m bench.auto_batch'"
-            )
-        )
-    prefix = typed["pretrained_model"]
-    settled = input_format.fill_from_checkpoint(typed, argv, prefix)
+    named = input_format.given_options(argv)
+    for option, fix in _REJECTED.items():
+        if option in named:
+            problem = "the checkpoint determines the network"
+            raise SpecError(error_line(option, problem=problem, fix=fix))
+    typed |= {"network": "tiny", "auto_batch": 0}  # a network that accepts any image
+    prefix, target = typed["pretrained_model"], typed["model_prefix"]
+    if not prefix:
+        _check_continued(typed)
+    elif target and Path(prefix).absolute() == Path(target).absolute():
+        problem = "would replace the checkpoints of --pretrained-model"
+        fix = "Name another prefix"
+        if input_format.is_fine_tuned(prefix):
+            fix += ", or leave out --pretrained-model to continue its fine-tuning"
+        raise SpecError(error_line("--model-prefix", problem=problem, fix=fix))
+    start = prefix or target
+    settled = input_format.fill_from_checkpoint(typed, argv, start)
     input_format.fill_from_shards(typed, [*argv, *settled], (3, 224, 224))
-    epoch, typed["load_epoch"] = typed["load_epoch"], 0
-    if "--load-epoch" not in input_format.given_options(argv):
-        epoch = input_format.newest_epoch(prefix)
-    if not typed["model_prefix"]:
+    if note := input_format.assumption_note(typed, argv, start):
+        echo(note, err=True)
+    epoch = typed["load_epoch"]
+    epoch = input_format.newest_epoch(start) if epoch is None else epoch
+    typed["load_epoch"] = 0 if prefix else epoch
+    if not target:
         echo("note: the weights are not saved; --model-prefix PREFIX saves them", err=True)
-    return dataclasses.replace(
-        used(made, argv, typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch
-    )
+    return dataclasses.replace(used(made, argv, typed), pretrained=start, pretrained_epoch=epoch)
+
+
+def _check_continued(typed: dict[str, Any]) -> None:
+    """Raise SpecError unless these options name a fine-tuned checkpoint to continue."""
+    prefix = typed["model_prefix"]
+    if not (prefix and typed["load_epoch"]):
+        expected = "the prefix of a checkpoint"
+        fix = "Give it, or --model-prefix and --load-epoch of a fine-tuning to continue"
+        raise SpecError(error_line("--pretrained-model", expected=expected, got="none", fix=fix))
+    if Path(f"{prefix}-symbol.json").is_file() and not input_format.is_fine_tuned(prefix):
+        problem = "was not fine-tuned, so there is nothing to continue"
+        fix = f"Give --pretrained-model {prefix} and another --model-prefix"
+        raise SpecError(error_line(f"--model-prefix {prefix}", problem=problem, fix=fix))
+    if typed["layer_before_fullc"]:
+        problem = "the checkpoint to continue determines it"
+        raise SpecError(error_line("--layer-before-fullc", problem=problem, fix="Leave it out"))
 
 
 if __name__ == "__main__":

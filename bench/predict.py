@@ -73,6 +73,8 @@ def predictions(argv: Sequence[str]) -> Iterator[Prediction | SpecError]:
     typed = vars(parser().parse_args(argv))
     prefix = typed["model_prefix"]
     input_format.fill_from_checkpoint(typed, argv, prefix)
+    if note := input_format.assumption_note(typed, argv, prefix):
+        echo(note, err=True)
     read = [f"--{name.replace('_', '-')}={typed[name]}" for name in ("image_shape", "gpus")]
     read += [f"--rgb-mean={typed['rgb_mean']}", f"--rgb-std={typed['rgb_std']}"]
     options = parse([*read, "--data-train=.", "--batch-size=1", "--test-io=1", "--network=tiny"])

@@ -85,6 +85,8 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     typed = vars(parser().parse_args(argv))
     asked = None if typed["metrics"] is None else metrics(typed["metrics"])
     input_format.fill_from_checkpoint(typed, argv, typed["model"])
+    if note := input_format.assumption_note(typed, argv, typed["model"]):
+        echo(note, err=True)
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]
     reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
     options = parse([*reading, "--test-io=1", "--network=tiny"])

@@ -11,7 +11,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if not __package__:
     print(
@@ -33,6 +33,7 @@ from bench.environment import computing, software
 from bench.errors import SpecError, error_line
 from bench.kvstores import is_distributed
 from bench.networks import NETWORKS, named
+from bench.networks.catalog import check_images
 from bench.notes import as_json
 from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
 from bench.training.options import Options, given, parser, used
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from bench.training.loop import TrainingSummary
 
 
+# The options that select a network.
+_NETWORK = {"--network", "--num-layers"}
 # The variables that name the job's scheduler and its number of processes.
 _NEEDED = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
 
@@ -169,21 +172,62 @@ def _explain(error: Exception, options: Options) -> NoReturn:
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """Parse the options; classes and image shape not given are those of the shards."""
+    """Parse the options.
+
+    Network and input that are not given are those of the checkpoint to continue. Without one,
+    classes and image shape are those of the shards.
+    """
     made = parser()
     typed = given(made, argv)
+    continues = typed["load_epoch"] and typed["model_prefix"]
+    settled = _fill_from_checkpoint(typed, argv) if continues else []
     network, _ = named(typed["network"])
-    settled = []
-    if typed["load_epoch"] and (prefix := typed["model_prefix"]):
-        settled = input_format.fill_from_checkpoint(typed, argv, prefix)
-        if not settled:
-            missing = input_format.path_of(prefix)
-            given_ones = "--image-shape, --rgb-mean and --rgb-std must be those of the training"
-            echo(f"note: {missing}: no such file; {given_ones}", err=True)
     input_format.fill_from_shards(typed, [*argv, *settled], NETWORKS[network].image_shape)
+    if continues and not settled:
+        _check_assumed(typed, argv)
     options = used(made, argv, typed)
     input_format.check_image_shape(options)
     return options
+
+
+def _fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str]) -> list[str]:
+    """Set the network and its input to those of the checkpoint to continue.
+
+    Returns the options that it settles. Raises SpecError if a given one differs.
+    """
+    prefix = typed["model_prefix"]
+    if input_format.is_fine_tuned(prefix):
+        problem = "was fine-tuned"
+        fix = "Continue with 'python -m bench.fine_tune' and the same options, without --network"
+        raise SpecError(error_line(prefix, problem=problem, fix=fix))
+    found = input_format.read(prefix)
+    if found and found.network and not _NETWORK & input_format.given_options(argv):
+        typed["network"] = found.network
+    return input_format.fill_from_checkpoint(typed, argv, prefix)
+
+
+def _check_assumed(typed: dict[str, Any], argv: Sequence[str]) -> None:
+    """Note the input that a checkpoint without a description leaves open.
+
+    SpecError if the network cannot have it.
+    """
+    network, layers = named(typed["network"])
+    if typed["image_shape"] is None:
+        typed["image_shape"] = ",".join(map(str, NETWORKS[network].image_shape))
+    if note := input_format.assumption_note(typed, argv, typed["model_prefix"]):
+        echo(note, err=True)
+    if "--image-shape" in input_format.given_options(argv):
+        return
+    shape = tuple(map(int, typed["image_shape"].split(",")))
+    try:
+        check_images(network, typed["num_layers"] or layers, shape)
+    except SpecError as error:
+        missing = input_format.path_of(typed["model_prefix"])
+        expected, problem = "that of the training", f"{missing} is missing"
+        line = error_line(
+            "--image-shape", expected=expected, got="none", problem=problem, fix="Give it"
+        )
+        raise SpecError(line) from error
 
 
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.data.shards import shards
 from bench.errors import SpecError, brief, error_line, quoted
+from bench.networks.catalog import describe
+from bench.settings.parts import PART_FIELDS
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import write_text
 from im2rec_tools.formats.lists import read_labels
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from bench.training.options import Options
 
 SCHEMA = 1  # first
+# The last layer of a fine-tuned network has names with this prefix.
+FINE_TUNED = "fine_tuned_"
 _NORMALIZATION = ("image_shape", "rgb_mean", "rgb_std")
 _EPOCH = re.compile(r"-(\d{4,})\.params")
 _MOST_CLASSES = 10**7
@@ -33,8 +37,9 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Typ
 class InputFormat:
     """Input of a checkpoint's network and its classes, by label.
 
-    labels  class names; empty if unknown
-    recipe  how the images of its shards were resized; None if unknown
+    network  its name, without the depth in files of earlier versions; '' if unknown
+    labels   class names; empty if unknown
+    recipe   how the images of its shards were resized; None if unknown
     """
 
     network: str
@@ -98,9 +103,9 @@ def described(options: "Options") -> InputFormat:
     """Return the input of the network that these options train."""
     has_data = bool(options.data_train) and not options.benchmark
     before = read(options.pretrained) if options.pretrained else None
-    network = options.network if not options.pretrained else before.network if before else ""
+    own = describe(options.network, options.num_layers)
     return InputFormat(
-        network=network,
+        network=own if not options.pretrained else before.network if before else "",
         classes=options.num_classes,
         image_shape=options.image_shape,
         rgb_mean=options.rgb_mean,
@@ -166,6 +171,28 @@ def _parsed(values: dict[str, Any]) -> InputFormat:
         labels=tuple(map(str, values["labels"])),
         recipe=_recipe(values["recipe"]) if values["recipe"] else None,
     )
+
+
+def is_fine_tuned(prefix: str) -> bool:
+    """Return whether bench.fine_tune wrote the network of a prefix; False without one."""
+    try:
+        text = Path(f"{prefix}-symbol.json").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False  # reported when it is read
+    return f'"{FINE_TUNED}weight"' in text
+
+
+def assumption_note(typed: dict[str, Any], argv: Sequence[str], prefix: str) -> str:
+    """Return a note on the input that neither options nor a checkpoint give; '' if none."""
+    named = given_options(argv)
+    flags = [(f"--{name.replace('_', '-')}", name) for name in _NORMALIZATION]
+    used = ", ".join(f"{flag} {typed[name]}" for flag, name in flags if flag not in named)
+    if not used or path_of(prefix).exists():
+        return ""
+    mean: tuple[float, ...] = PART_FIELDS["rgb_mean"].default
+    other = "--rgb-mean" not in named and _numbers(typed["rgb_mean"]) != mean
+    usual = f" (the default of bench.train_imagenet is --rgb-mean {_text(mean)})" * other
+    return f"note: {path_of(prefix)}: no such file; using {used}{usual}. Give those of the training"
 
 
 def given_options(argv: Sequence[str]) -> set[str]:

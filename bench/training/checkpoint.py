@@ -32,6 +32,7 @@ class TrainingState:
     whole       images per step of all workers
     workers     number of workers
     m_schedule  nadam's product of momentums; 1 for others
+    settings    options of the optimizer as typed, by flag; empty in files of earlier versions
     arrays      of the optimizer, by weight index and number
     """
 
@@ -40,11 +41,12 @@ class TrainingState:
     whole: int
     workers: int
     m_schedule: float = 1.0
+    settings: Mapping[str, str] = field(default_factory=dict)
     arrays: Mapping[tuple[int, int], Any] = field(default_factory=dict)
 
 
 def _write_state(state: TrainingState, path: Path) -> None:
-    names = ("optimizer", "batches", "whole", "workers", "m_schedule")
+    names = ("optimizer", "batches", "whole", "workers", "m_schedule", "settings")
     values = {name: getattr(state, name) for name in names}
     text = json.dumps({"schema": STATE_SCHEMA, **values}).encode()
     letters = np.frombuffer(text, np.uint8).copy()
@@ -73,6 +75,7 @@ def read_state(prefix: str, epoch: int) -> TrainingState | None:
             whole=int(values["whole"]),
             workers=int(values["workers"]),
             m_schedule=float(values["m_schedule"]),
+            settings={str(k): str(v) for k, v in values.get("settings", {}).items()},
             arrays=named,  # type: ignore[arg-type]
         )
     except (mx.base.MXNetError, *_UNREADABLE) as error:
@@ -411,7 +414,11 @@ def predictor(
     except mx.base.MXNetError as error:
         last = str(error).strip().splitlines()[-1]
         raise SpecError(
-            error_line(prefix, problem=f"cannot run on images of {_words(shape[1:])}: {last}")
+            error_line(
+                prefix,
+                problem=f"cannot run on images of {_words(shape[1:])}: {last}",
+                fix="Give the --image-shape of the training",
+            )
         ) from error
 
     echo(f"weights: {prefix}-{epoch:04d}.params", err=True)

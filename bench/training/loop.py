@@ -341,12 +341,7 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         input_format.check_prefix(options.model_prefix, input_format.described(options))
         older = input_format.newest_epoch(options.model_prefix)
         if older > options.load_epoch:
-            echo(
-                f"note: {options.model_prefix} has checkpoints of an earlier training up to epoch "
-                f"{older}. bench.score and bench.predict use the newest epoch unless --load-epoch "
-                "names another",
-                err=True,
-            )
+            echo(_replaced(options, older), err=True)
     with profile(worker):
         windows, ended, accuracy = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(
@@ -359,6 +354,18 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         weight_hash=weight_digest(worker),
         device_memory=device_memory(options.gpus, mx.context.gpu_memory_info),
         notes=_notes(worker, windows) if worker.rank == 0 else (),
+    )
+
+
+def _replaced(options: Options, older: int) -> str:
+    """Return a note on older checkpoints of the prefix, up to epoch `older`."""
+    first, last = options.load_epoch + 1, min(older, options.num_epochs)
+    which = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+    replaces = f", and this one replaces {which}" if options.has_epochs else ""
+    return (
+        f"note: {options.model_prefix} has checkpoints of an earlier training up to epoch {older}"
+        f"{replaces}. Another --model-prefix keeps them. bench.score and bench.predict use the "
+        "newest epoch unless --load-epoch names another"
     )
 
 

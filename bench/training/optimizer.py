@@ -145,6 +145,22 @@ def optimizer_arguments(name: str, *, lr: float, mom: float, wd: float) -> dict[
     return {"learning_rate": lr, "wd": wd, **momentum}
 
 
+def described(
+    name: str, *, lr: float, mom: float, wd: float, when: Epochs | None
+) -> dict[str, str]:
+    """Return the options of an optimizer as typed, by flag; `when` is None without epochs."""
+    found = {"--optimizer": name}
+    arguments = optimizer_arguments(name, lr=lr, mom=mom, wd=wd)
+    flags = {"learning_rate": "--lr", "momentum": "--mom", "wd": "--wd"}
+    found |= {flags[argument]: f"{value:g}" for argument, value in arguments.items()}
+    if when:
+        steps = ",".join(map(str, when.steps))
+        found["--lr-step-epochs"] = steps if when.power is None else f"pow{when.power:g}"
+        found |= {"--lr-factor": f"{when.factor:g}"} if when.steps else {}
+        found["--warmup-epochs"] = str(when.warmup)
+    return found
+
+
 def rate_notes(optimizer: str, *, lr: float, batch: int, warmup: int) -> Iterator[Note]:
     """Yield a note on a learning rate that does not suit the global batch.
 

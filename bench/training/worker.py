@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench.data import loader
+from bench.data.input_format import FINE_TUNED
 from bench.data.partition import worker_partition
 from bench.engines.server_updates import slots, state_of
 from bench.errors import SpecError, error_line
@@ -19,7 +20,7 @@ from bench.networks import NETWORKS
 from bench.training import checkpoint
 from bench.training.kvstore import ServerStates, open_kvstore, sums_over_workers
 from bench.training.mxnet_shim import mx
-from bench.training.optimizer import Schedule, is_constant, optimizer_arguments
+from bench.training.optimizer import Schedule, described, is_constant, optimizer_arguments
 from bench.training.options import Options
 from bench.training.sgd import Sgd
 from bench.training.validation import Accuracy
@@ -79,17 +80,15 @@ def _infer_shapes(net: Any, options: Options, device: Any) -> None:
     except (mx.MXNetError, ValueError) as error:
         if "exceed" not in str(error):  # "kernel size (3) exceeds input"
             raise
-        shape = ",".join(map(str, options.image_shape))
-        raise SpecError(
-            error_line(
-                "--image-shape",
-                expected=(
-                    f"larger images for {options.network}, such as "
-                    f"{','.join(map(str, NETWORKS[options.network].image_shape))}"
-                ),
-                got=shape,
-            )
-        ) from error
+        shape, usual = (",".join(map(str, one)) for one in (options.image_shape, _shape(options)))
+        name = options.pretrained or options.network
+        expected = f"larger images for {name}, such as {usual}"
+        raise SpecError(error_line("--image-shape", expected=expected, got=shape)) from error
+
+
+def _shape(options: Options) -> tuple[int, ...]:
+    """Return the usual image shape of the network."""
+    return (3, 224, 224) if options.pretrained else NETWORKS[options.network].image_shape
 
 
 def _compose(block: Any) -> None:
@@ -122,7 +121,7 @@ def _pretrained_network(options: Options, devices: list[Any]) -> Any:
             options.layer_before_fullc,
             devices,
         ),
-        mx.gluon.nn.Dense(options.num_classes, prefix="fine_tuned_"),
+        mx.gluon.nn.Dense(options.num_classes, prefix=FINE_TUNED),
     )
     net[1].initialize(_initializer(options), ctx=devices)
     return net
@@ -293,7 +292,28 @@ def build_worker(options: Options) -> Worker:
     if options.load_epoch and rank == 0:
         how = "with the optimizer's state" if state else "momentum restarts at 0"
         echo(f"continues after epoch {options.load_epoch}, {how}", err=True)
+        if state:
+            echo(*_changed(state, worker), err=True)
     return worker
+
+
+def _settings(options: Options) -> dict[str, str]:
+    """Return the options of the optimizer as typed, by flag."""
+    when = options.lr_epochs if options.has_epochs else None
+    return described(options.optimizer, lr=options.lr, mom=options.mom, wd=options.wd, when=when)
+
+
+def _changed(state: checkpoint.TrainingState, worker: Worker) -> list[str]:
+    """Return a note on settings that differ from those of the training to continue, if any."""
+    now = {**_settings(worker.options), "a global batch of": str(worker.part.whole)}
+    before = {**state.settings, "a global batch of": str(state.whole)}
+    differ = [name for name in now if name in before and before[name] != now[name]]
+    if not differ:
+        return []
+    old, new = (
+        ", ".join(f"{name} {one[name] or chr(39) * 2}" for name in differ) for one in (before, now)
+    )
+    return [f"note: the training so far had {old}; it continues with {new}"]
 
 
 def keeps_state(options: Options) -> bool:
@@ -386,6 +406,7 @@ def training_state(worker: Worker, batches: int) -> checkpoint.TrainingState:
         whole=worker.part.whole,
         workers=worker.num_workers,
         m_schedule=getattr(trainer.optimizer, "m_schedule", 1.0),
+        settings=_settings(worker.options),
         arrays=arrays,
     )
 
@@ -398,15 +419,7 @@ def _restore_state(worker: Worker, state: checkpoint.TrainingState) -> None:
         for n, one in enumerate(slots(_new_state(trainer, index)))
     }
     if {key: one.shape for key, one in state.arrays.items()} != wanted:
-        options = worker.options
-        raise SpecError(
-            error_line(
-                f"{options.model_prefix}-{options.load_epoch:04d}.optimizer",
-                expected="the state of this network and optimizer",
-                got="a different one",
-                fix="Remove it to start with a new state",
-            )
-        )
+        raise SpecError(_misfit(worker.options, state, len(wanted)))
     # A kvstore keeps the scale of gradients that its optimizer begins with.
     images = worker.part.whole * loss_scale(worker.options)
     trainer._check_and_rescale_grad(trainer._scale / images)
@@ -426,6 +439,20 @@ def _restore_state(worker: Worker, state: checkpoint.TrainingState) -> None:
             for n, one in enumerate(state_of(updater, index, weight)):
                 one[:] = state.arrays[index, n]
             updater.states_synced[index] = False  # MXNet moves it to the weight's device
+
+
+def _misfit(options: Options, state: checkpoint.TrainingState, wanted: int) -> str:
+    """Return the error of a state that has other than the `wanted` arrays, with the difference."""
+    where = f"{options.model_prefix}-{options.load_epoch:04d}.optimizer"
+    before, now = (one.get("--mom") for one in (state.settings, _settings(options)))
+    if before != now and before and now:  # without momentum there are no arrays
+        fix = f"Give --mom {before}, or remove {where} to start with a new state"
+        return error_line("--mom", expected=f"{before}, as in {where}", got=now, fix=fix)
+    found = len(state.arrays)
+    expected = f"the {wanted} arrays of this network and optimizer"
+    fix = "Give the --mom and --dtype of the training, or remove it to start with a new state"
+    got = str(found) if found != wanted else "other shapes"
+    return error_line(where, expected=expected, got=got, fix=fix)
 
 
 def _new_state(trainer: Any, index: int) -> Any:

@@ -85,7 +85,10 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
             "windows, steps_per_window: expected an entry for network 'alexnet', got none. Add it "
             "to the tables",
         ),
-        (POINT + "env = { A = '1' }", "env: expected a list of texts, got a table. Write env = ['NA"),
+        (
+            POINT + "env = { A = '1' }",
+            "env: expected a list of texts, got a table. Write env = ['NA",
+        ),
         (POINT + "[points.env]\nA = '1'\n", "env: expected a list of texts, got a table"),
         (POINT + "env = { vgg-16 = ['A=1'] }", "env: expected an entry for network 'alexnet'"),
         (POINT + "engine = 'spark'", "unknown engine 'spark'. Known: mxnet, fake"),

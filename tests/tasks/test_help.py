@@ -23,6 +23,7 @@ from plots.figures import accuracy
 from tasks import reference
 from tasks.cli import task
 from tasks.help import DeclaredTask, help_lines, list_lines, option_groups, parameter_of
+from tests.support.paths import ROOT
 
 # What `fab --list` leaves for a summary on a terminal of 80 columns.
 SUMMARY = 55
@@ -233,3 +234,14 @@ def test_a_flag_and_a_required_option_say_so() -> None:
         "--quick": "Be quick [off]",
         "--run": "A run [required]",
     }
+
+
+def test_the_programs_of_the_guide_to_own_images_take_its_options() -> None:
+    page = (ROOT / "docs" / "how-to" / "train-on-your-data.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    lines = [line for one in blocks for line in one.replace("\\\n", "").splitlines()]
+    found = [shlex.split(line.partition("python -m ")[2]) for line in lines]
+    for name, *words in found:
+        PROGRAMS[name].parse_args(words)
+    names = ("train_imagenet", "score", "predict", "fine_tune", "train_imagenet", "fine_tune")
+    assert [name for name, *_ in found] == [f"bench.{name}" for name in names]

@@ -21,6 +21,7 @@ from bench.training.validation import score_outputs
 from bench.training.worker import build_worker
 from tests.support.paths import ROOT
 from tests.support.repeats import slow
+from tests.support.training.workers import weights
 
 pytestmark = pytest.mark.mxnet
 SHAPE = "--image-shape=3,32,32"
@@ -161,6 +162,29 @@ def test_training_continues_with_the_input_of_its_checkpoint(
         train_imagenet.parse([*words, "--rgb-mean=0,0,0"])
 
 
+def test_training_continues_with_the_network_of_its_checkpoint(
+    photographs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefix, data = str(tmp_path / "m"), f"--data-train={photographs / 'train'}"
+    first = ["--network=resnet", "--num-layers=20", "--image-shape=3,28,28"]
+    input_format.write(prefix, input_format.described(train_imagenet.parse([data, *first])))
+    words = [data, f"--model-prefix={prefix}", "--load-epoch=1"]
+    found = train_imagenet.parse(words)
+    assert (found.network, found.num_layers, found.image_shape) == ("resnet", 20, (3, 28, 28))
+    assert train_imagenet.parse([*words, "--network=resnet-32"]).num_layers == 32
+    input_format.path_of(prefix).unlink()
+    with pytest.raises(SpecError) as error:
+        train_imagenet.parse([*words, "--network=resnet-20"])
+    assert str(error.value) == (
+        f"--image-shape: expected that of the training, got none; {prefix}-mxscale.json is "
+        "missing. Give it"
+    )
+    assert train_imagenet.parse([*words, *first]).image_shape == (3, 28, 28)
+    assert "using --rgb-mean 123.68,116.779,103.939, --rgb-std 1,1,1. Give" in (
+        capsys.readouterr().err
+    )
+
+
 def test_classes_and_shape_are_those_of_the_shards(photographs: Path, tmp_path: Path) -> None:
     data = f"--data-train={photographs / 'train'}"
     found = train_imagenet.parse([data, "--network=tiny"])
@@ -216,6 +240,88 @@ def test_a_fine_tuned_network_learns_and_is_a_checkpoint_again(
     again = [f"--model={prefix}", "--load-epoch=4", f"--data-val={photographs / 'val'}", SHAPE]
     assert score([*again, MEAN, "--rgb-std=58,57,57"])["acc"] == pytest.approx(summary.accuracy)
     build_worker(fine_tune.parse(tuned(prefix, 4, photographs)))
+
+
+def test_a_fine_tuning_continues_as_if_it_had_not_been_interrupted(
+    own: tuple[str, float], photographs: Path, tmp_path: Path
+) -> None:
+    data = [f"--data-train={photographs / 'train'}", "--kv-store=local", "--batch-size=24"]
+
+    def tune(prefix: str, *words: str) -> None:
+        train(fine_tune.parse([*data, f"--model-prefix={tmp_path / prefix}", *words]))
+
+    begin = [f"--pretrained-model={own[0]}", "--mom=0.9"]
+    tune("whole", *begin, "--num-epochs=2")
+    tune("part", *begin, "--num-epochs=1")
+    tune("part", "--mom=0.9", "--load-epoch=1", "--num-epochs=2")
+    whole = weights(tmp_path / "whole", 2)
+    assert "arg:fine_tuned_weight" in whole
+    assert all((weights(tmp_path / "part", 2)[name] == whole[name]).all() for name in whole)
+
+
+def test_fine_tuning_and_training_do_not_continue_each_other(tmp_path: Path) -> None:
+    (tmp_path / "plain-symbol.json").write_text('{"nodes": [{"name": "dense0_weight"}]}')
+    (tmp_path / "tuned-symbol.json").write_text('{"nodes": [{"name": "fine_tuned_weight"}]}')
+    plain, tuned = str(tmp_path / "plain"), str(tmp_path / "tuned")
+    data = "--data-train=x"
+    with pytest.raises(SpecError, match=r"tuned: was fine-tuned\. Continue with 'python -m"):
+        train_imagenet.parse([data, f"--model-prefix={tuned}", "--load-epoch=1"])
+    for words, said in (
+        ([f"--model-prefix={tuned}"], "--pretrained-model: expected the prefix of a checkpoint"),
+        (["--load-epoch=1"], "--pretrained-model: expected the prefix of a checkpoint, got none"),
+        (
+            [f"--model-prefix={plain}", "--load-epoch=1"],
+            f"was not fine-tuned, .* Give --pretrained-model {plain} and another --model-prefix",
+        ),
+        (
+            [f"--model-prefix={tuned}", "--load-epoch=1", "--layer-before-fullc=x"],
+            "--layer-before-fullc: the checkpoint to continue determines it",
+        ),
+        (
+            [f"--pretrained-model={plain}", f"--model-prefix={plain}"],
+            "would replace the checkpoints of --pretrained-model. Name another prefix$",
+        ),
+        (
+            [f"--pretrained-model={tuned}", f"--model-prefix={tuned}"],
+            "or leave out --pretrained-model to continue its fine-tuning",
+        ),
+        (["--pretrained-model=p", "--num-layers", "18"], "--num-layers: the checkpoint determines"),
+        (["--pretrained-model=p", "--auto-batch"], "--auto-batch: .* Give --batch-size"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            fine_tune.parse([data, *words])
+    found = fine_tune.parse([data, f"--model-prefix={tuned}", "--load-epoch=3"])
+    assert (found.pretrained, found.pretrained_epoch, found.load_epoch) == (tuned, 3, 3)
+
+
+def test_the_help_of_fine_tuning_names_the_meaning_of_its_epochs() -> None:
+    page = " ".join(fine_tune.parser().format_help().split())
+    assert "Epoch of the checkpoint to start from, or to continue [the newest" in page
+    assert "those of --pretrained-model do not count [30]" in page
+    assert page.count("--load-epoch N") == page.count("--num-epochs N") == 1
+    assert "--num-layers N" not in page
+
+
+def test_a_checkpoint_without_description_has_a_note_on_the_input_in_use(
+    own: tuple[str, float],
+    photographs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("symbol.json", "0003.params"):
+        shutil.copy(f"{own[0]}-{name}", tmp_path / f"m-{name}")
+    prefix = str(tmp_path / "m")
+    image = next((photographs.parent / "s").rglob("*.jpg"))
+    usual = "(the default of bench.train_imagenet is --rgb-mean 123.68,116.779,103.939)"
+    used = f"m-mxscale.json: no such file; using --rgb-mean 0,0,0, --rgb-std 1,1,1 {usual}. Give"
+    list(predict.predictions([str(image), f"--model-prefix={prefix}", SHAPE]))
+    assert used in capsys.readouterr().err
+    score([f"--model={prefix}", f"--data-val={photographs / 'val'}", SHAPE])
+    assert used in capsys.readouterr().err
+    score(
+        [f"--model={prefix}", f"--data-val={photographs / 'val'}", SHAPE, MEAN, "--rgb-std=1,1,1"]
+    )
+    assert "no such file" not in capsys.readouterr().err
 
 
 def test_what_cannot_be_is_one_line(

@@ -72,6 +72,29 @@ def test_without_its_state_training_continues_with_momentum_0(
     assert "momentum restarts at 0" in capsys.readouterr().err
 
 
+def test_settings_that_differ_from_the_training_so_far_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*SYNTHETIC, "--num-examples=4", f"--model-prefix={tmp_path / 'm'}", "--lr=0.01"]
+    losses(*words, "--num-epochs=1")
+    again = [*words, "--num-epochs=2", "--load-epoch=1"]
+    losses(*again)
+    assert "the training so far" not in capsys.readouterr().err
+    losses(*again, "--lr=0.1", "--lr-step-epochs=", "--batch-size=2")
+    assert (
+        "note: the training so far had --lr 0.01, --lr-step-epochs 30,60, a global batch of 4; "
+        "it continues with --lr 0.1, --lr-step-epochs '', a global batch of 2\n"
+    ) in capsys.readouterr().err
+    with pytest.raises(SpecError, match=r"--mom: expected 0.9, as in .*m-0001\.optimizer, got 0\."):
+        losses(*again, "--mom=0")
+    path = tmp_path / "m-0001.optimizer"  # as earlier versions wrote it
+    path.write_bytes(path.read_bytes().replace(b'"settings"', b'"unknown_"'))
+    with pytest.raises(
+        SpecError, match=r"m-0001\.optimizer: expected the 0 arrays of this .* got 8"
+    ):
+        losses(*again, "--mom=0")
+
+
 def test_a_state_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     words = [*SYNTHETIC, "--num-examples=4", f"--model-prefix={tmp_path / 'm'}"]
     trained(*words, "--num-epochs=1")

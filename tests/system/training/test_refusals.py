@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -46,8 +47,10 @@ def test_a_prefix_of_another_network_is_refused(tmp_path: Path, photographs: Pat
     with pytest.raises(SpecError, match=said):
         trained(*words, "--network=resnet-18")
     tuned = [*words, "--image-shape=3,32,32", "--kv-store=local", "--num-classes=10"]
+    for name in ("symbol.json", "0001.params"):
+        shutil.copy(tmp_path / f"m-{name}", tmp_path / f"other-{name}")
     with pytest.raises(SpecError, match=said):
-        train(fine_tune.parse([*tuned, f"--pretrained-model={tmp_path / 'm'}", "--load-epoch=1"]))
+        train(fine_tune.parse([*tuned, f"--pretrained-model={tmp_path / 'other'}"]))
     assert (tmp_path / "m-symbol.json").read_bytes() == before
 
 
