@@ -183,7 +183,7 @@ def is_fine_tuned(prefix: str) -> bool:
 
 
 def assumption_note(typed: dict[str, Any], argv: Sequence[str], prefix: str) -> str:
-    """Return a note on the input that neither options nor a checkpoint give; '' if none."""
+    """Return a note on input that neither options nor checkpoint give; '' if none."""
     named = given_options(argv)
     flags = [(f"--{name.replace('_', '-')}", name) for name in _NORMALIZATION]
     used = ", ".join(f"{flag} {typed[name]}" for flag, name in flags if flag not in named)

@@ -148,7 +148,7 @@ def optimizer_arguments(name: str, *, lr: float, mom: float, wd: float) -> dict[
 def described(
     name: str, *, lr: float, mom: float, wd: float, when: Epochs | None
 ) -> dict[str, str]:
-    """Return the options of an optimizer as typed, by flag; `when` is None without epochs."""
+    """Return an optimizer's options as typed, by flag; `when`: None without epochs."""
     found = {"--optimizer": name}
     arguments = optimizer_arguments(name, lr=lr, mom=mom, wd=wd)
     flags = {"learning_rate": "--lr", "momentum": "--mom", "wd": "--wd"}

@@ -304,7 +304,7 @@ def _settings(options: Options) -> dict[str, str]:
 
 
 def _changed(state: checkpoint.TrainingState, worker: Worker) -> list[str]:
-    """Return a note on settings that differ from those of the training to continue, if any."""
+    """Return a note on settings that the training so far did not have, if any."""
     now = {**_settings(worker.options), "a global batch of": str(worker.part.whole)}
     before = {**state.settings, "a global batch of": str(state.whole)}
     differ = [name for name in now if name in before and before[name] != now[name]]
@@ -442,7 +442,7 @@ def _restore_state(worker: Worker, state: checkpoint.TrainingState) -> None:
 
 
 def _misfit(options: Options, state: checkpoint.TrainingState, wanted: int) -> str:
-    """Return the error of a state that has other than the `wanted` arrays, with the difference."""
+    """Return the error of a state without the `wanted` number of arrays."""
     where = f"{options.model_prefix}-{options.load_epoch:04d}.optimizer"
     before, now = (one.get("--mom") for one in (state.settings, _settings(options)))
     if before != now and before and now:  # without momentum there are no arrays
