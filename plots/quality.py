@@ -1,7 +1,9 @@
 """Sentence on the quality of a run's points: how many can be published, and why."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from bench.notes import Note, NoteKind
 from bench.settings.secrets import command_line
@@ -14,6 +16,8 @@ _FAB = ("fab", "bench.sweep")
 # Options that the next command chooses.
 _CHOSEN = ("--repeats", "--again", "--wait-idle", "--point")
 _IDLE_SECONDS = "600"
+# Twice the time below which a point is measured too briefly.
+_ENOUGH_SECONDS = 1.0
 # Reasons that another try of the same repeats does not remove.
 _LASTING = frozenset({NoteKind.OVERSUBSCRIBED, NoteKind.BASELINE_QUALITY, NoteKind.UNINFORMATIVE})
 _FEW = frozenset(
@@ -39,9 +43,36 @@ def quality_sentence(run: Run) -> Iterator[str]:
         yield f"{'The point' if count == 1 else f'All {points}'} can be published."
         return
     why = f"{'; for the others' * bool(good)}: {_grouped(others)}"
-    command = _rest_command(run) or next_command(run, others)
-    following = f" Next: {command}" if command else ""
-    yield f"{good} of {points} can be published{why}.{following}"
+    yield f"{good} of {points} can be published{why}.{_next(run, others)}"
+
+
+def _next(run: Run, rows: Sequence[ScalingRow]) -> str:
+    """Return the next step as a sentence; '' if none is known to help."""
+    if rest := _rest_command(run):
+        return f" Next: {rest}"
+    command, steps = next_command(run, rows), _enough_steps(rows)
+    if command and steps:
+        return f" Next: set steps_per_window = {steps} in the sweep, then {command}"
+    return f" Next: {command}" if command else ""
+
+
+def _enough_steps(rows: Sequence[ScalingRow]) -> int:
+    """Return the steps per window that last long enough; 0 if all points do."""
+    return max(
+        (
+            row.trial.measuring.steps_per_window * math.ceil(_ENOUGH_SECONDS / seconds)
+            for row in rows
+            for note in row.quality_notes
+            if note.kind is NoteKind.BRIEF and (seconds := _least(note.figures.get("seconds")))
+        ),
+        default=0,
+    )
+
+
+def _least(seconds: Any) -> float:
+    """Return the least of a note's figures; 0 if it has none."""
+    found = seconds if isinstance(seconds, list) else [seconds]
+    return min((one for one in found if isinstance(one, int | float)), default=0.0)
 
 
 def _grouped(rows: Sequence[ScalingRow]) -> str:
@@ -64,10 +95,11 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
     kept = [one for one in words if not one.startswith(_CHOSEN)]
     if any(note.kind.reason == NoteKind.OTHER_PROGRAMS.reason for note in notes):
         kept += ["--wait-idle", _IDLE_SECONDS]
-    passing = any(_passes(note) for note in notes)
+    longer = _enough_steps(rows) > 0  # then all points are new, and none is measured again
+    passing = any(_passes(note) for note in notes) and not longer
     few = any(note.kind is NoteKind.FEW_REPEATS for note in notes)
     more = few or (not passing and any(note.kind in _FEW for note in notes))
-    if not (more or passing):
+    if not (more or passing or longer):
         return ""
     if more:
         most = max(row.rate.repeats for row in rows if row.rate)

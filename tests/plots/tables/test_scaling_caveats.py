@@ -227,6 +227,18 @@ def test_the_next_command_depends_on_the_reasons() -> None:
     )  # ends the sweep, too
 
 
+def test_points_that_are_too_brief_need_longer_windows_before_another_run() -> None:
+    def sentence(*notes: Note) -> str:
+        environment = {"command": ["fab", "bench.sweep", "mine.toml", "--repeats=4"]}
+        study = run([with_versions(one) for one in repeats(1, *notes, steps_per_window=3)])
+        return " ".join(quality_sentence(dataclasses.replace(study, environment=environment)))
+
+    brief = Note(NoteKind.BRIEF, {"seconds": 0.3})
+    said = "Next: set steps_per_window = 12 in the sweep, then fab bench.sweep mine.toml"
+    assert sentence(brief).endswith(f"{said} --repeats=4")
+    assert sentence(brief, OTHERS).endswith(f"{said} --wait-idle 600 --repeats=4")
+
+
 def test_figures_fill_publishable_points_and_ring_others() -> None:
     drawn = figure.draw(run(repeats(1)).rows, "t", "").legends[0].get_texts()
     assert "pale: indicative" in str([text.get_text() for text in drawn])
