@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -86,9 +87,12 @@ def bench_ab(  # type: ignore[no-untyped-def]
     what = replace(what, trials=both, description=f"A: {first}; B: {second}")
     count = parse_int("--blocks", blocks, least=2, most=MOST_BLOCKS)
     with job_setup(hosts, host_options, what) as where:
-        echo(*resource_warnings(both, where.hosts), err=True)
-        report_load(what, where, wait_seconds=0)
-        compare(what, run or run_name(*both, f"{datetime.now(UTC):%Y%m%d}"), where, count)
+        warnings = resource_warnings(both, where.hosts)
+        echo(*warnings, err=True)
+        busy = report_load(what, where, wait_seconds=0)
+        date = f"{datetime.now(UTC):%Y%m%d}"
+        name = run or run_name(what.name, *both, date)
+        compare(what, name, where, count, warnings=warnings, busy=busy)
 
 
 def _failed(failed: list[Record], count: int, run: str) -> Exit:
@@ -115,11 +119,23 @@ def only(what: Sweep, point: str) -> Trial:
     return found[0]
 
 
-def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
-    """Run the remaining jobs of a sweep of two points, A and B, and report the effect."""
+def compare(
+    what: Sweep,
+    run: str,
+    where: ClusterSetup,
+    blocks: int,
+    *,
+    warnings: Sequence[str] = (),
+    busy: Sequence[str] = (),
+) -> None:
+    """Run the remaining jobs of a sweep of two points, A and B, and report the effect.
+
+    warnings  lines on the settings, which the page repeats
+    busy      what other programs used before the first of these jobs, a text per host
+    """
     from launch.sweep import identified, sweep
     from plots.screen import show_sweep
-    from plots.tables.ab import doubtful_lines, remarks, throughput_line, write
+    from plots.tables.ab import busy_lines, doubtful_lines, remarks, throughput_line, write
     from results.comparison import ab
     from results.rates import rate_of
     from results.store import Store
@@ -131,6 +147,8 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
         closing(Store(new_folder(run))) as store,
         closing(sweep(what, wanted, where, store)) as running,
     ):
+        if store.done().issuperset(identities):
+            busy = ()
         updates = ab.labeled(running, identities)
         echo(what.description)
         echo(ab.power_sentence(ab.good_records(store.folder, identities), blocks))
@@ -155,9 +173,9 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
             if ab.is_too_noisy(effect.noise, effect.blocks)
             else [ab.power_sentence(records, effect.blocks)]
         )
-        doubts = doubtful_lines(records)
+        doubts = [*busy_lines(busy), *doubtful_lines(records)]
         found = [throughput_line(records), ab.effect_sentence(effect), *doubts]
-        lines = [*found, *power, *ran]
+        lines = [*found, *power, *ran, *warnings]
         echo(*remarks(records), *ran, *found)
         for path in write(store.folder, [what.description, *lines], records):
             echo(path)

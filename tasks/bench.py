@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
+from bench.errors import SpecError, parse_float, parse_int
 from bench.settings.parts import DATA
 from bench.settings.secrets import masked_word
 from bench.sweep import Sweep, within
@@ -30,7 +30,9 @@ from tasks.plan import (
     JOB_GROUP,
     LOG_LEVEL,
     PLAN_OPTIONS,
+    again_class,
     engine_name,
+    nothing_again,
     option_fields,
     plan_line,
     selected,
@@ -142,20 +144,22 @@ def measure(
         raise Exit(code=end.code) from end
 
 
-def report_load(what: Sweep, where: ClusterSetup, wait_seconds: float) -> None:
+def report_load(what: Sweep, where: ClusterSetup, wait_seconds: float) -> list[str]:
     """Print whether other programs use the hosts; wait for them if `wait_seconds`.
 
-    Simulations are not checked: their times are scripted.
+    Returns what they used at first, a text per host. Simulations are not checked: their times are
+    scripted.
     """
     from launch.preflight.idle import await_idle, busy_hosts, named_usages
 
     if all(trial.engine == "fake" for trial in what.trials):
-        return
+        return []
     check = partial(busy_hosts, where.hosts, where.start)
     usages = {name: facts["usage"] for name, facts in where.facts.items() if "usage" in facts}
     first = named_usages(usages) if where.hosts[0].login else check()
     for line in await_idle(first, check, wait_seconds):
         echo(line, err=True)
+    return first
 
 
 def _repeats_again(folder: Path, wanted: list[PlannedRun], again: Again) -> set[Identity]:
@@ -163,19 +167,13 @@ def _repeats_again(folder: Path, wanted: list[PlannedRun], again: Again) -> set[
 
     Repeats of their points that were never measured, as after a larger --repeats, count too.
     """
-    from results.run import load, to_measure_again
+    from results.run import load, repeats_again
 
-    earlier = load(folder)
-    found = set(to_measure_again(earlier, again))
-    known = {one.identity for row in earlier.rows for one in row.repeats}
-    points = {one.key for one in found}
-    names = {name for _, name in wanted}
-    chosen = {one for one in names if one in found or (one.key in points and one not in known)}
-    others = len(found - chosen)
-    text = f"; {others} of other points, code, data or hosts" if others else ""
-    if not chosen:
-        echo(f"--again {again}: no such repeat in {run_name(folder)}{text}. Nothing is measured.")
-    return chosen
+    earlier, names = load(folder), {name for _, name in wanted}
+    found = repeats_again(earlier, names, again)
+    if not found:
+        echo(f"{nothing_again(earlier, names, again)}. Nothing is measured.")
+    return found
 
 
 def _with_earlier(
@@ -216,12 +214,6 @@ def _without_faults(trial: Trial) -> str:
 @hosts_task(
     options={
         **PLAN_OPTIONS,
-        "again": OptionHelp(
-            "CLASS",
-            "Measure only these repeats of the run, once more: failed (no result), unstable (no "
-            "steady state) or `doubtful` (all of a point of that quality); earlier tries are kept",
-            empty="none",
-        ),
         "retries": OptionHelp(
             "N",
             "Tries after a failure that the point did not cause: killed, lost, stalled, no "
@@ -316,7 +308,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     what = sweep_for_hosts(hosts, sweep, fields, engine)
     words = [masked_word(one) for one in host_options.words if not one.startswith(_ONCE)]
     what = replace(what, command=("fab", "bench.sweep", *words))
-    redone, patience = _again_class(again), parse_float("--wait-idle", wait_idle)
+    redone, patience = again_class(again), parse_float("--wait-idle", wait_idle)
     tries = parse_int("--retries", retries, least=0, most=_MOST_RETRIES)
     if auto_batch:
         check_fitting(what, hosts)
@@ -347,20 +339,6 @@ def bench_sweep(  # type: ignore[no-untyped-def]
 _MOST_RETRIES = 1000
 # Options for one execution, which the stored command of a run leaves out.
 _ONCE = ("--again=", "--wait-idle=", "--log-level=")
-
-
-def _again_class(text: str) -> Again | None:
-    """Return the class that --again names, None for ''; SpecError for another."""
-    from results.run import Again
-
-    if not text:
-        return None
-    if text not in list(Again):
-        expected = ", ".join(Again)
-        raise SpecError(
-            error_line("--again", expected=f"one of {expected}", got=quoted(text), fix="Name one")
-        )
-    return Again(text)
 
 
 def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:

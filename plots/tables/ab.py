@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from bench.notes import Note, merged, texts, whole
+from bench.notes import Note, NoteKind, merged, texts, whole
 from plots.format import REHEARSAL_NOTE, in_line, list_names, significant
 from plots.results_csv import csv_text
 from plots.tables.scaling import rate_unit
@@ -18,6 +18,7 @@ from results.run_folder import AB_TABLE, AB_TEXT, REPORT
 from results.store import write_text
 
 _MOST_NAMED = 6
+_AGAIN = "Measure again on an idle machine with a new --run NAME"
 _COLUMNS = ("run", "block", "setting", "repeat", "images_per_second", "message")
 
 
@@ -56,14 +57,26 @@ def remarks(records: Sequence[Record]) -> list[str]:
     ]
 
 
+def busy_lines(busy: Sequence[str]) -> list[str]:
+    """Return a line on what other programs used before the first run, if anything."""
+    return [f"doubtful: before the first run, {'; '.join(busy)}. {_AGAIN}"] if busy else []
+
+
 def doubtful_lines(records: Sequence[Record]) -> list[str]:
-    """Return a line on runs that were not reliable, if there are any."""
+    """Return a line on brief runs, and one on others that were not reliable."""
+    brief = [one for one in records if NoteKind.BRIEF in {note.kind for note in notes_of(one)}]
     count = sum(bool(own_doubts(notes_of(record))) for record in records)
-    if not count:
-        return []
+    of, steps = len(records), max((r.trial.measuring.steps_per_window for r in brief), default=0)
     return [
-        f"doubtful: {count} of {len(records)} runs were not reliable (see their notes). Measure "
-        "again on an idle machine with a new --run NAME"
+        *(
+            f"doubtful: {len(brief)} of {of} runs were too short to be reliable. Increase "
+            f"steps_per_window, now {steps}, in the settings of both A and B"
+            for _ in brief[:1]
+        ),
+        *(
+            f"doubtful: {count} of {of} runs were not reliable (see their notes). {_AGAIN}"
+            for _ in range(min(count, 1))
+        ),
     ]
 
 

@@ -1,5 +1,6 @@
 """A/B measurement of two settings in A B B A order: ratio and MDE."""
 
+import hashlib
 import math
 import re
 from bisect import bisect_left
@@ -150,10 +151,11 @@ def noisy_sentence(noise: float, blocks: int) -> str:
     )
 
 
-def run_name(a: Trial, b: Trial, date: str) -> str:
-    """Return a name made of the point, the changed settings and the date.
+def run_name(sweep: str, a: Trial, b: Trial, date: str) -> str:
+    """Return a name made of sweep, point, changed settings, their key and the date.
 
-    Example: 'ab-resnet-18-x2-OMP_NUM_THREADS-1-vs-2-20261123'.
+    The key separates settings that the rest does not name, such as the windows. Example:
+    'ab-mine-resnet-18-x2-OMP_NUM_THREADS-1-vs-2-3fa2-20261123'.
     """
     changes = setting_changes(a, b)
     if len(changes) == 1:
@@ -162,11 +164,10 @@ def run_name(a: Trial, b: Trial, date: str) -> str:
         text = f"{one.name}-{'-vs-'.join(map(str, values))}"
     else:
         text = "-and-".join(one.name for one in changes) or "A-vs-A"
-    name = f"ab-{a.label}-x{a.layout.devices}-{text}"
+    name = f"ab-{sweep}-{a.label}-x{a.layout.devices}-{text}"
     name = re.sub(r"-{2,}", "-", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-")
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:_LONGEST_NAME]}-{b.key[:6]}"
-    return f"{name}-{date}"
+    key = hashlib.sha256(f"{a.key} {b.key}".encode()).hexdigest()[:4]
+    return f"{name[:_LONGEST_NAME]}-{key}-{date}"
 
 
 def percent(share: float) -> str:

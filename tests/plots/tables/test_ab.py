@@ -1,6 +1,9 @@
 """The lines on an A/B measurement, and the updates of its sweep."""
 
-from plots.tables.ab import page, throughput_line
+from dataclasses import replace
+
+from bench.notes import Note, NoteKind
+from plots.tables.ab import busy_lines, doubtful_lines, page, throughput_line
 from results.comparison.ab import labeled, until_ended
 from results.progress import SweepUpdate
 from results.record import RepeatStart
@@ -38,3 +41,15 @@ def test_both_sides_have_their_mean_throughput() -> None:
     line = throughput_line(RUNS)
     assert line == "mean throughput: A 16.00 images/s (n = 4), B 40.00 images/s (n = 4)"
     assert line in page([line], RUNS)
+
+
+def test_brief_runs_and_busy_machines_make_a_result_doubtful() -> None:
+    assert doubtful_lines(RUNS) == busy_lines([]) == []
+    brief, others = Note(NoteKind.BRIEF, {"seconds": 0.3}), Note(NoteKind.OTHER_PROGRAMS)
+    both = [replace(RUNS[0], notes=(brief,)), replace(RUNS[1], notes=(brief, others)), *RUNS[2:]]
+    first, second = doubtful_lines(both)
+    assert first == (
+        "doubtful: 2 of 8 runs were too short to be reliable. Increase steps_per_window, now 1, in "
+        "the settings of both A and B"
+    )
+    assert second.startswith("doubtful: 1 of 8 runs were not reliable (see their notes). Measure")

@@ -158,19 +158,23 @@ def test_the_noise_is_estimated_again_after_twice_the_blocks(blocks: int, found:
         (
             {"env": ["OMP_NUM_THREADS=1"]},
             {"env": ["OMP_NUM_THREADS=2"]},
-            "ab-alexnet-x2-OMP_NUM_THREADS-1-vs-2-20261123",
+            "ab-mine-alexnet-x2-OMP_NUM_THREADS-1-vs-2-KEY-20261123",
         ),
-        ({}, {"env": ["X=1"]}, "ab-alexnet-x2-X-default-vs-1-20261123"),
-        ({}, {"lr": 0.5, "seed": 7}, "ab-alexnet-x2-lr-and-seed-20261123"),
-        ({}, {}, "ab-alexnet-x2-A-vs-A-20261123"),
-        ({}, {"python": "/a b/python"}, "ab-alexnet-x2-python-vs-a-b-python-20261123"),
+        ({}, {"env": ["X=1"]}, "ab-mine-alexnet-x2-X-default-vs-1-KEY-20261123"),
+        ({}, {"lr": 0.5, "seed": 7}, "ab-mine-alexnet-x2-lr-and-seed-KEY-20261123"),
+        ({}, {}, "ab-mine-alexnet-x2-A-vs-A-KEY-20261123"),
+        ({}, {"python": "/a b/python"}, "ab-mine-alexnet-x2-python-vs-a-b-python-KEY-20261123"),
     ],
 )
 def test_a_run_is_named_by_point_settings_and_date(
     before: dict[str, Any], after: dict[str, Any], name: str
 ) -> None:
     known: dict[str, Any] = {"network": "alexnet", "devices": 2}
-    assert run_name(trial(**known | before), trial(**known | after), "20261123") == name
+    a, b = trial(**known | before), trial(**known | after)
+    found = run_name("mine", a, b, "20261123")
+    assert re.sub(r"-[0-9a-f]{4}-", "-KEY-", found) == name
+    longer = run_name("mine", a.replace(windows=99), b.replace(windows=99), "20261123")
+    assert found != longer
 
 
 def test_runs_stand_in_blocks_and_each_is_a_repeat_of_its_own() -> None:
@@ -278,13 +282,18 @@ def test_a_hopeless_measurement_stops_and_the_load_is_checked_before(
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(ab, "is_hopeless", lambda rates, blocks: len(rates) == 8)
     monkeypatch.setattr(
-        fabfile.ab, "report_load", lambda what, where, wait_seconds: print("load checked")
+        fabfile.ab, "report_load", lambda what, where, wait_seconds: ["others use 1.7 of 2 cores"]
     )
+    monkeypatch.setattr("launch.job.plan.resource_warnings", lambda trials, hosts: ["warning: x"])
     text = SWEEP.replace("[0.5]", "[0.01]")
     options = {"sweep": sweep_file(tmp_path, text), "point": "x1", "windows": "2", "blocks": "3"}
     fabfile.ab.bench_ab.body(Context(), "", "lr=0.5", run=f"{tmp_path}/r", **options)
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "load checked"
+    doubt = "doubtful: before the first run, others use 1.7 of 2 cores. Measure again on"
+    assert any(line.startswith(doubt) for line in said)
+    page = (tmp_path / "r" / "report" / "ab.md").read_text()
+    assert f"- {doubt}" in page
+    assert "- warning: x\n" in page
     assert "stopped after 2 of 3 blocks" in said
     rows = (tmp_path / "r" / "report" / "ab.csv").read_text().splitlines()
     assert len(rows) == 1 + 8
