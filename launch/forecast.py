@@ -173,13 +173,25 @@ def measured_keys(
     done = {name for name, status in newest.items() if status == "ok"}
     if not done:
         return []
+    return [one.key for one in planned_runs(done, trials, repeats, hosts) if one in done]
+
+
+def planned_runs(
+    known: Iterable[Identity], trials: Sequence[Trial], repeats: int, hosts: Sequence[Host]
+) -> list[Identity]:
+    """Return the identity of each run of a sweep, as in the `known` ones.
+
+    Of listed hosts they can differ from those in the data.
+    """
     here = hosts[0].login is None
-    asked = {
-        _comparable(identity(trial, n, hosts, _manifest(trial) if here else ""), here)
+    same = {_comparable(one, here): one for one in known}
+    asked = [
+        _comparable(identity(trial, n, hosts, data), here)
         for trial in trials
+        for data in (_manifest(trial) if here else "",)
         for n in range(repeats)
-    }
-    return [one.key for one in {_comparable(name, here) for name in done} & asked]
+    ]
+    return [same.get(one, one) for one in asked]
 
 
 def _comparable(name: Identity, with_data: bool) -> Identity:

@@ -1,7 +1,7 @@
 """A run folder as reports read it: rows, environment, missing points."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -200,6 +200,18 @@ def to_measure_again(run: Run, which: Again) -> list[Identity]:
     if which is Again.FAILED:
         return [one.identity for one in repeats if one.samples is None]
     return [one.identity for one in repeats if one.unsteady]
+
+
+def repeats_again(run: Run, wanted: Collection[Identity], which: Again) -> set[Identity]:
+    """Return those of the wanted repeats to measure once more.
+
+    Repeats of their points that were never measured, as after a larger number of repeats, count
+    too.
+    """
+    found = set(to_measure_again(run, which))
+    known = {one.identity for row in run.rows for one in row.repeats}
+    points = {one.key for one in found}
+    return {one for one in wanted if one in found or (one.key in points and one not in known)}
 
 
 def with_baseline(run: Run, text: str) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
     from launch.forecast import PointForecast
     from launch.hosts import Host
     from launch.job.plan import Process
+    from results.record import Identity
+    from results.run import Again, Run
 
 ENGINE = OptionHelp(
     "ENGINE",
@@ -88,6 +90,12 @@ PLAN_OPTIONS = {
         group=JOB_GROUP,
     ),
     "repeats": OptionHelp("N", "Repeats of each point, each a fresh job", empty="the sweep's"),
+    "again": OptionHelp(
+        "CLASS",
+        "Measure only these repeats of the run, once more: failed (no result), unstable (no "
+        "steady state) or `doubtful` (all of a point of that quality); earlier tries are kept",
+        empty="none",
+    ),
     "auto_batch": OptionHelp(
         "N",
         "Use the largest batch per device that fits each network, at most N if given",
@@ -150,6 +158,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     repeats="",
     scheduler="first",
     auto_batch="",
+    again="",
     commands=False,
 ):
     """Print the points, runs and expected time of a sweep.
@@ -158,10 +167,11 @@ def bench_plan(  # type: ignore[no-untyped-def]
     the host, role, environment and command of each process, for every point.
     """
     from launch.auto_batch import check_fitting, known_batches
+    from launch.hosts import this_machine
     from launch.job.plan import plan, resource_warnings
     from launch.setup import listed_hosts, planned_hosts, planned_scheduler
 
-    engine = engine_name(engine)
+    engine, redone = engine_name(engine), again_class(again)
     listed = listed_hosts(host_options, only_named=engine == "fake")
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     fields |= {"batch_per_device": 1} if auto_batch else {}
@@ -174,6 +184,11 @@ def bench_plan(  # type: ignore[no-untyped-def]
     if auto_batch:
         what, unknown = known_batches(what, folder, auto_batch)
     hosts, note = planned_hosts(listed, what)
+    measured = measured_there(what, hosts, folder)
+    if redone:
+        what, measured = _again(what, hosts, folder, redone)
+        if not what.trials:
+            return
     place = planned_scheduler(scheduler) if listed else None
     plans = {
         trial: plan(trial, hosts, parse_int("--port", port, most=65535), place)
@@ -183,8 +198,9 @@ def bench_plan(  # type: ignore[no-untyped-def]
         echo(*note)
         _show_commands(plans, hosts)
         return
-    _show_points(sweep_forecast(what, measured_there(what, hosts, folder), hosts, folder), hosts)
-    echo(*resource_warnings(what.trials, hosts))
+    _show_points(sweep_forecast(what, measured, hosts, folder), hosts)
+    # Without listed hosts, a sweep runs on this machine, whatever the plan shows.
+    echo(*resource_warnings(what.trials, hosts if listed else [this_machine()]))
     if unknown:
         echo(f"batch not known before the sweep searches it: {', '.join(unknown)}")
     echo("--commands prints the commands of all processes")
@@ -204,14 +220,64 @@ def _show_commands(plans: dict[Trial, list[Process]], hosts: Sequence[Host]) -> 
         echo(*oversubscription(trial, hosts), *describe(processes))
 
 
+def again_class(text: str) -> Again | None:
+    """Return the class that --again names, None for ''; SpecError for another."""
+    from results.run import Again
+
+    if not text:
+        return None
+    if text not in list(Again):
+        expected = ", ".join(Again)
+        raise SpecError(
+            error_line("--again", expected=f"one of {expected}", got=quoted(text), fix="Name one")
+        )
+    return Again(text)
+
+
+def nothing_again(run: Run, wanted: Collection[Identity], again: Again) -> str:
+    """Return that a run has no wanted repeat of this class, with the number of others."""
+    from results.run import to_measure_again
+
+    others = len(set(to_measure_again(run, again)) - set(wanted))
+    text = f"; {others} of other points, code, data or hosts" if others else ""
+    return f"--again {again}: no such repeat in {run.name}{text}"
+
+
 def measured_there(what: Sweep, hosts: Sequence[Host], folder: Path) -> list[str]:
     """Return the point's key of each run of a sweep that its run folder holds."""
     from launch.forecast import measured_keys
+
+    return measured_keys(folder, what.trials, what.repeats, _measuring(what, hosts))
+
+
+def _measuring(what: Sweep, hosts: Sequence[Host]) -> Sequence[Host]:
+    """Return the hosts by the names that records have."""
     from launch.hosts import rehearse
 
     if all(one.engine == "fake" for one in what.trials) and not any(one.login for one in hosts):
-        hosts = rehearse(max(one.hosts for one in what.trials), 1)
-    return measured_keys(folder, what.trials, what.repeats, hosts)
+        return rehearse(max(one.hosts for one in what.trials), 1)
+    return hosts
+
+
+def _again(
+    what: Sweep, hosts: Sequence[Host], folder: Path, again: Again
+) -> tuple[Sweep, list[str]]:
+    """Return the points that --again selects, and the keys of their other runs.
+
+    Prints a line if it selects none.
+    """
+    from launch.forecast import planned_runs
+    from results.run import load, repeats_again
+
+    earlier = load(folder)
+    known = [one.identity for row in earlier.rows for one in row.repeats]
+    wanted = planned_runs(known, what.trials, what.repeats, _measuring(what, hosts))
+    found = repeats_again(earlier, wanted, again)
+    if not found:
+        echo(nothing_again(earlier, wanted, again))
+    keys = {one.key for one in found}
+    trials = tuple(one for one in what.trials if one.key in keys)
+    return replace(what, trials=trials), [one.key for one in wanted if one not in found]
 
 
 def sweep_forecast(

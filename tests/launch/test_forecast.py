@@ -134,6 +134,22 @@ def test_a_plan_begins_with_its_line_and_takes_the_options_of_a_sweep(
     assert (code, text.partition(",")[0]) == (2, "error: --scheduler: expected first or controller")
 
 
+def test_a_plan_warns_of_the_gpus_that_this_machine_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = replace(this_machine(), gpus=0)
+    monkeypatch.setattr("launch.hosts.this_machine", lambda: here)
+    file = tmp_path / "mine.toml"
+    file.write_text('device = "gpu"\n' + SWEEP.replace('"local", ', ""))
+    bench_plan.body(Context(), str(file), run=f"{tmp_path}/run")
+    warning = (
+        f"warning: no GPU of {here.name}; --engine simulated needs none (tiny dist_sync x1 and"
+    )
+    assert warning in capsys.readouterr().out
+    bench_plan.body(Context(), str(file), run=f"{tmp_path}/run", engine="simulated")
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_a_plan_with_auto_batch_names_the_networks_without_a_batch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

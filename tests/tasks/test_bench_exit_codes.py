@@ -16,6 +16,7 @@ from results.record import emit
 from results.run import load
 from results.store import read_records
 from tasks.bench import bench_sweep
+from tasks.plan import bench_plan
 from tasks.report import report_build, report_show
 from tests.support.programs.commands import POINT, SWEEP, refusal, sweep_file
 from tests.support.runs.records import record
@@ -46,6 +47,10 @@ def test_a_class_of_repeats_is_measured_again_and_the_earlier_tries_are_kept(
     file, run = sweep_file(tmp_path, text), tmp_path / "run"
     assert refusal(bench_sweep, file, [], run=str(run))[0] == 5
     before = [one.status for one in read_records(run)]
+    capsys.readouterr()
+    bench_plan(Context(), file, run=str(run), again="failed")
+    planned = capsys.readouterr().out
+    assert planned.startswith("1 point, 1 run, 1 process, 0 measured, about ")
     bench_sweep(Context(), file, run=str(run), again="failed")
     assert sorted(before) == ["failed", "ok", "ok"]
     assert [one.status for one in read_records(run)] == [*before, "ok"]
@@ -55,6 +60,8 @@ def test_a_class_of_repeats_is_measured_again_and_the_earlier_tries_are_kept(
     bench_sweep(Context(), file, run=str(run), again="failed")
     assert "--again failed: no such repeat in " in capsys.readouterr().out
     assert len(read_records(run)) == 4
+    bench_plan(Context(), file, run=str(run), again="failed")
+    assert capsys.readouterr().out.startswith("--again failed: no such repeat in run")
     code, said = refusal(bench_sweep, file, [], run=str(run), again="all")
     assert (code, "expected one of failed, unstable, doubtful, got 'all'" in said) == (2, True)
 
