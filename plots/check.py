@@ -38,6 +38,7 @@ from results.integrity.digest import (
     unknown_files,
 )
 from results.integrity.rederive import VerifyResult, rederive_run
+from results.prediction.calibration import NO_PREDICTIONS, Predictions, load_predictions
 from results.run import Run, with_baseline
 from results.run_folder import (
     AB_TABLE,
@@ -48,6 +49,8 @@ from results.run_folder import (
     PAPER,
     PARQUET,
     PICTURES,
+    PREDICTION_TABLE,
+    PREDICTIONS,
     REPORT,
     TABLE,
     TEXT,
@@ -77,6 +80,8 @@ _OTHERS = frozenset({AB_TEXT, AB_TABLE})
 _EXTRA = {"upstream-csv": f"{UPSTREAM}/", "parquet": PARQUET}
 # Folders that are not checked, with the task that writes them.
 _MADE = {f"{EXPORTS}/": "results.export", f"{PAPER}/": "report.figure"}
+# Not checked either: it grows after the report is built.
+_PREDICTED = (PREDICTIONS, PREDICTION_TABLE)
 _MOST_UNKNOWN = 10
 
 
@@ -86,10 +91,12 @@ class ReportOrigin:
 
     behind  the run that its figure shows behind this one
     excuse  why pages and figures may differ from those built here; '' if they must not
+    predictions  those that it shows
     """
 
     behind: Run | None = None
     excuse: str = ""
+    predictions: Predictions = NO_PREDICTIONS
 
 
 def verify_report(
@@ -109,6 +116,8 @@ def verify_report(
     for made, task in _MADE.items():
         if (folder / REPORT / made).is_dir():
             result.unchecked.append(f"{REPORT}/{made}: written by {task}")
+    if any((folder / REPORT / name).exists() for name in _PREDICTED):
+        result.unchecked.append(f"{REPORT}/{PREDICTIONS}: written by report.predict")
     if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
         result.wrong.append(f"{REPORT}: expected a folder, got a file. {BUILD_AGAIN}")
     was = _recorded_digests(folder, result)
@@ -120,7 +129,9 @@ def verify_report(
     elif again is not None and number is not None:
         named = _as_built(again, was, result)
         costs = point_costs(named.rows, prices or (was.prices if was else None), named.environment)
-        result.wrong += _report_differences(named, costs, folder, _built(was, over), result)
+        shown = load_predictions(folder, named.rows, was.choice.predictions if was else None)
+        built = replace(_built(was, over), predictions=shown)
+        result.wrong += _report_differences(named, costs, folder, built, result)
     return result
 
 
@@ -219,7 +230,7 @@ def _report_differences(
             result.rows = len(again.rows)
             yield from cell_differences(again, costs, text, giver)
         else:
-            yield from line_differences(again, costs, text)
+            yield from line_differences(again, costs, text, built.predictions)
     yield from _rebuilt_differences(again, costs, folder, built, result)
 
 
@@ -230,7 +241,7 @@ def _rebuilt_differences(
     there = _report_files(folder / REPORT)
     with scratch() as place:
         run = replace(again, folder=place / again.name)
-        build(run, costs, built.behind, Failures())
+        build(run, costs, built.behind, Failures(), built.predictions)
         for name, where in _EXTRA.items():
             if any(one.startswith(where) for one in there):
                 try:
@@ -262,7 +273,8 @@ def _report_files(report: Path) -> dict[str, Path]:
     """Return the report's files and links by relative name, without `_MADE`."""
     found = (path for path in report.rglob("*") if path.is_symlink() or not path.is_dir())
     named = {path.relative_to(report).as_posix(): path for path in found}
-    return {name: path for name, path in named.items() if not name.startswith(tuple(_MADE))}
+    made = (*_MADE, *_PREDICTED)
+    return {name: path for name, path in named.items() if not name.startswith(made)}
 
 
 def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
@@ -293,9 +305,11 @@ def lacks_prices(costs: Costs, text: str) -> bool:
     return bool(per - {"images_per_second", "images_per_joule"}) and not costs.prices
 
 
-def line_differences(run: Run, costs: Costs, text: str) -> Iterator[str]:
+def line_differences(
+    run: Run, costs: Costs, text: str, predictions: Predictions = NO_PREDICTIONS
+) -> Iterator[str]:
     """Yield the lines of report.md that differ from a rebuilt one."""
-    made = document(run, costs, Failures())
+    made = document(run, costs, Failures(), predictions)
     if text == made:
         return
     lines = zip_longest(text.split("\n"), made.split("\n"))

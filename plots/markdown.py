@@ -14,10 +14,12 @@ from plots.format import fenced, in_cell, in_line, list_names
 from plots.items import markdown_list
 from plots.page.commands import reproduce_note
 from plots.summary import summary_items
+from plots.tables import predictions
 from plots.tables.scaling import failure_items, markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.host_facts import HOST_FACTS, Place, omitted
 from results.integrity.digest import FORMAT
+from results.prediction.calibration import NO_PREDICTIONS, Predictions
 from results.record import grouped
 from results.run import Run, shown_environment
 from results.run_folder import FIGURE, RECORDS
@@ -29,7 +31,12 @@ _MOST_HOSTS = 6
 _MOST_SHOWN = 2
 
 
-def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> str:
+def document(
+    run: Run,
+    costs: Costs = NO_COSTS,
+    failures: Failures | None = None,
+    predicted: Predictions = NO_PREDICTIONS,
+) -> str:
     """Return report.md. Failed parts go to `failures`; without it they raise."""
 
     def part(name: str, make: Callable[[], str]) -> str:
@@ -50,6 +57,7 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
         part("figures", lambda: "\n\n".join(_pictures(run.rows))),
         "## Results",
         markdown(run.rows, costs, failures).rstrip(),
+        part("predictions", lambda: predictions.markdown(predicted)),
         part("environment", lambda: _environment(run)),
         part("commands", lambda: _replay(run)),
     ]

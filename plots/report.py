@@ -16,6 +16,7 @@ from plots.results_csv import save_parquet, table_csv
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import store_errors
 from results.integrity.digest import ReportSettings
+from results.prediction.calibration import NO_PREDICTIONS, Predictions
 from results.run import Run
 from results.run_folder import PAGE, PARQUET, PICTURES, REPORT, TABLE, TEXT, UPSTREAM
 from results.store import write_text
@@ -25,7 +26,11 @@ _LIBRARIES = ("jinja2", "matplotlib", "pillow", "plotly")
 
 
 def build(
-    run: Run, costs: Costs = NO_COSTS, over: Run | None = None, failures: Failures | None = None
+    run: Run,
+    costs: Costs = NO_COSTS,
+    over: Run | None = None,
+    failures: Failures | None = None,
+    predictions: Predictions = NO_PREDICTIONS,
 ) -> list[Path]:
     """Write RUN/report/ and return the paths of its files.
 
@@ -38,15 +43,15 @@ def build(
     """
     if failures is None:
         failures = Failures()
-        paths = build(run, costs, over, failures)
+        paths = build(run, costs, over, failures, predictions)
         if failures.lines:
             raise RuntimeError("; ".join(failures.lines))
         return paths
     folder = _folder(run)
     texts: dict[str, Callable[[], str]] = {
         TABLE: lambda: table_csv(run.rows, costs, run.commit),
-        TEXT: lambda: document(run, costs, failures),
-        PAGE: lambda: page(run, costs, over, failures),
+        TEXT: lambda: document(run, costs, failures, predictions),
+        PAGE: lambda: page(run, costs, over, failures, predictions),
     }
     written = []
     with store_errors(folder, "written"):
@@ -54,7 +59,7 @@ def build(
             if text := failures.attempt(name, make, ""):
                 write_text(folder / name, text)
                 written.append(folder / name)
-        written += _images(run, over, folder, failures)
+        written += _images(run, over, folder, failures, predictions)
         # Delete optional files of an earlier report as well.
         upstreams = folder / UPSTREAM
         asked = [] if upstreams.is_symlink() else upstreams.glob("*.csv")
@@ -64,14 +69,16 @@ def build(
     return written
 
 
-def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> list[Path]:
+def _images(
+    run: Run, over: Run | None, folder: Path, failures: Failures, predictions: Predictions
+) -> list[Path]:
     simulated = "SIMULATED, not measured - " if run.rehearsal else ""
     title = f"{simulated}{run.name}: {run.environment.get('description') or 'scaling'}"
 
     def scaling_files() -> list[Path]:
         if not is_drawn(run.rows):
             return []
-        figure = scaling.draw(run.rows, title, caption(run), over)
+        figure = scaling.draw(run.rows, title, caption(run), over, predictions)
         with store_errors(folder, "written"):
             return scaling.save(figure, folder)
 
@@ -105,9 +112,18 @@ def write_parquet(run: Run, costs: Costs) -> list[Path]:
     return [path]
 
 
-def choice(run: Run, baseline: str = "", over: str = "") -> ReportSettings:
-    """Return the settings of a report of this run, as report/digests.json stores them."""
-    return ReportSettings(baseline=baseline, over=over, place=run.location, libraries=libraries())
+def choice(run: Run, baseline: str = "", over: str = "", predictions: int = 0) -> ReportSettings:
+    """Return the settings of a report of this run, as report/digests.json stores them.
+
+    predictions  number of lines of predictions.jsonl that it shows
+    """
+    return ReportSettings(
+        baseline=baseline,
+        over=over,
+        place=run.location,
+        libraries=libraries(),
+        predictions=predictions,
+    )
 
 
 def libraries() -> dict[str, str]:

@@ -38,6 +38,8 @@ FIGURE = "scaling.svg"
 PICTURES = (FIGURE, "scaling.png", "threads.svg", "threads.png")
 PARQUET = "results.parquet"
 DIGESTS = "digests.json"
+# Written by `report.predict`; the first one grows.
+PREDICTIONS, PREDICTION_TABLE = "predictions.jsonl", "predictions.csv"
 # Written by `bench.ab`, which writes no page.
 AB_TEXT, AB_TABLE = "ab.md", "ab.csv"
 # Folders below the report.
@@ -46,7 +48,8 @@ UPSTREAM, EXPORTS, PAPER = "upstream", "exports", "paper"
 # Files covered by a digest besides the logs, files needed by comparisons, other files of a run.
 COVERED = (RECORDS, ASKED, ENVIRONMENT, SWEEP, BATCHES, CONTROLLER_LOG, f"{CONTROLLER_LOG}.1")
 COMPARED = (RECORDS, ENVIRONMENT, ASKED, SWEEP)
-UNCOVERED = (LOCK, ORIGIN, f"{RECORDS}{TORN}", f"{REPORT}/{DIGESTS}")
+_PREDICTED = (f"{REPORT}/{PREDICTIONS}", f"{REPORT}/{PREDICTION_TABLE}")
+UNCOVERED = (LOCK, ORIGIN, f"{RECORDS}{TORN}", f"{REPORT}/{DIGESTS}", *_PREDICTED)
 # A folder with one of these is a run.
 MARKS = (RECORDS, ASKED)
 

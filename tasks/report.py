@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, error_line, quoted, unknown
+from bench.errors import SpecError, error_line, parse_int, quoted, unknown
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
-from results.run_folder import RECORDS
+from results.run_folder import ORIGIN, RECORDS
 from tasks.cli import command, read_only_command, short_path, task
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
@@ -161,20 +161,21 @@ def build_report(
     from plots.report import EXTRA, build, choice
     from plots.tables.scaling import show
     from results.integrity import digest
+    from results.prediction.calibration import load_predictions
     from results.run import load, with_baseline
 
     given = prices_of(prices)
     run = with_baseline(load(folder), baseline)
     costs = costs_of(run, given)
     behind = with_baseline(overlay_run(over), baseline) if over else None
-    failures = Failures()
+    failures, predicted = Failures(), load_predictions(folder, run.rows)
     with ThreadPoolExecutor(1) as beside:  # reading gigabytes takes as long as drawing
         files = beside.submit(digest.files, folder)
         failures.attempt("table", lambda: show(run, costs, failures, parts), None)
-        _print_paths(build(run, costs, behind, failures))
+        _print_paths(build(run, costs, behind, failures, predicted))
         for name in extra:
             _print_paths(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
-    built = choice(run, baseline, over)
+    built = choice(run, baseline, over, predicted.lines)
     echo(f"digest: {digest.write(folder, own_code(), files.result(), given, built)}")
     _exit_by_result(run, failures)
 
@@ -428,6 +429,91 @@ def report_table(  # type: ignore[no-untyped-def]
     path = Path(output).expanduser()
     write_text(path, text, "--output")
     _print_paths([path])
+
+
+@task(
+    {
+        "run": RUN,
+        "devices": OptionHelp("N", "Devices to predict; doublings before it too", empty="none"),
+        "efficiency": OptionHelp(
+            "PERCENT", "Print the most devices that keep this efficiency: 90%", empty="none"
+        ),
+        "batch": OptionHelp("N", "Batch per device to predict", empty="that of the points"),
+        "bandwidth": OptionHelp(
+            "BITS", "Bandwidth of each host's network: 25Gb, 200Mb", empty="not limited"
+        ),
+        "servers": OptionHelp(
+            "N", "Servers, each on a host of its own", empty="as the points have them"
+        ),
+        "point": OptionHelp("WORDS", "Use only points with these words or settings", empty="all"),
+        "up_to": OptionHelp("N", "Use only points on at most this many devices", empty="all"),
+    },
+    example="--run monday --devices 512",
+    by_place=["run"],
+)
+@command
+def report_predict(  # type: ignore[no-untyped-def]
+    c,
+    run="",
+    devices="",
+    efficiency="",
+    batch="",
+    bandwidth="",
+    servers="",
+    point="",
+    up_to="",
+):
+    """Predict the throughput on more devices.
+
+    Prints 80 % and 95 % prediction intervals, what limits them, and which point to measure next.
+    Writes report/predictions.csv and .jsonl; 'fab report.build' draws them and scores them once
+    their points are measured.
+    """
+    from bench.settings.parts import MOST_DEVICES
+    from plots.tables import predictions
+    from results.prediction import calibration, forecast, limits
+    from results.prediction.series import series_of
+    from results.run import load
+
+    number = partial(_optional_int, most=MOST_DEVICES)
+    count, most, share = number("--devices", devices), number("--up-to", up_to), None
+    if efficiency:
+        share = limits.parse_efficiency(efficiency)
+    elif count is None:
+        fix = "Give one of them, such as --devices 512"
+        raise SpecError(
+            error_line("report.predict", expected="--devices or --efficiency", got="none", fix=fix)
+        )
+    link = limits.parse_bandwidth(bandwidth) if bandwidth else None
+    hosts = number("--servers", servers)
+    found = load(run_folder(run)) if not run or is_packed(run) else open_run(run)
+    chosen = series_of(found.rows, point, most, number("--batch", batch))
+    if count is not None:
+        for one in chosen:
+            forecast.check_devices(one, count)
+    lines: list[calibration.StoredPrediction] = []
+    for one in chosen:
+        known = limits.limits_of(found.rows, one, link, hosts)
+        if count is not None:
+            made = [forecast.predict(one, n, known) for n in forecast.counts_up_to(one, count)]
+            predictions.show(one, made, known)
+            lines += calibration.stored(one, made, known)
+        if share is not None:
+            largest = forecast.largest_count(one, share, known)
+            echo(predictions.count_sentence(one, share, largest))
+    folder = found.folder
+    if is_packed(run) or not (folder / RECORDS).is_file() or (folder / ORIGIN).is_file():
+        echo(*predictions.calibration(calibration.scored(lines, found.rows)))
+        return
+    _print_paths(calibration.add(folder, lines))
+    kept = calibration.load_predictions(folder, found.rows)
+    _print_paths([predictions.save(folder, kept)] if kept.scored else [])
+    echo(*predictions.calibration(kept))
+
+
+def _optional_int(option: str, text: str, most: int) -> int | None:
+    """Parse an option's value as a whole number from 1; None if it is not given."""
+    return parse_int(option, text, 1, most) if text else None
 
 
 def _digest(text: str) -> str:

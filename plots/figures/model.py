@@ -1,12 +1,13 @@
 """The model of a figure: lines, failed points, ceilings, the second host."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.settings.point_names import format_fields
 from bench.trial import FIELDS
 from results.imports.point import IMPORTED
+from results.prediction.calibration import NO_PREDICTIONS, Predictions, StoredPrediction
 from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
@@ -217,6 +218,19 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fan:
+    """Predictions of one line's job, by devices; never joined to its points.
+
+    base     throughput (images/s) of the baseline, and its devices; None: of another job
+    """
+
+    label: str
+    colour: str
+    predictions: tuple[StoredPrediction, ...]
+    base: tuple[float, int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class FigureModel:
     """The contents of a run's figure.
 
@@ -225,6 +239,7 @@ class FigureModel:
     inputs       throughput of the input-pipeline benchmark times hosts
     second_host  its place on the device axis; None if all points have the same number of hosts
     baseline     the chosen speed-up baseline; None: 1 device
+    fans         predictions
     linear       whether the device axis is linear instead of logarithmic
     """
 
@@ -236,19 +251,23 @@ class FigureModel:
     inputs: tuple[Ceiling, ...] = ()
     second_host: float | None = None
     baseline: Baseline | None = None
+    fans: tuple[Fan, ...] = ()
     linear: bool = False
 
     @property
     def counts(self) -> list[int]:
-        """The device counts of all points, including those of the other run."""
+        """The device counts of all points, with those of the other run and predictions."""
         rows = [row for line in (*self.lines, *self.behind) for row in line.rows]
-        return sorted(
-            {row.trial.layout.devices for row in (*rows, *(one.row for one in self.crosses))}
-        )
+        found = {row.trial.layout.devices for row in (*rows, *(one.row for one in self.crosses))}
+        return sorted(found | {one.devices for fan in self.fans for one in fan.predictions})
 
 
-def figure_model(rows: Sequence[ScalingRow], over: Run | None = None) -> FigureModel:
-    """Return the figure of these rows, with another run behind them."""
+def figure_model(
+    rows: Sequence[ScalingRow],
+    over: Run | None = None,
+    predictions: Predictions = NO_PREDICTIONS,
+) -> FigureModel:
+    """Return the figure of these rows, with another run behind them, and predictions."""
     drawn, failed = lines(rows), failed_points(rows)
     behind = lines(over.rows) if over else []
     # The other run's networks that this run has; all of them if they share none.
@@ -264,7 +283,33 @@ def figure_model(rows: Sequence[ScalingRow], over: Run | None = None) -> FigureM
         inputs=tuple(_inputs(rows, trained)),
         second_host=_second_host(trained),
         baseline=next((row.chosen_baseline for row in rows), None),
+        fans=tuple(_fans(drawn, predictions)),
     )
+
+
+def _fans(drawn: Sequence[Line], predictions: Predictions) -> Iterator[Fan]:
+    """Yield the predictions of the networks that are drawn."""
+    for some in predictions.fans:
+        first = some[0]
+        lines = [one for one in drawn if one.network == first.network]
+        for line in lines[:1]:
+            alike = [row for row in line.rows if row.trial.device_batch == first.batch_per_device]
+            bases = (_base(row) for row in alike)
+            yield Fan(
+                label=f"{first.network} {first.kvstore}",
+                colour=line.colour,
+                predictions=tuple(some),
+                base=next(filter(None, bases), None),
+            )
+
+
+def _base(row: ScalingRow) -> tuple[float, int] | None:
+    """Return throughput and devices of the row's baseline."""
+    one = one_device(row)
+    if one is None or row.shown_scaling is None:
+        return None
+    devices = row.shown_scaling.baseline.devices
+    return one * devices, devices
 
 
 def run_title(run: Run) -> str:

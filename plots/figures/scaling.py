@@ -17,9 +17,11 @@ from matplotlib.ticker import NullLocator
 
 from plots.figures import labels, panels
 from plots.figures.axes import decimal_axis, log_axis, zero_based_axis
+from plots.figures.fan import DASHES, WORD, draw_fans, fan_values
 from plots.figures.labels import LineEnd, balanced_lines, matplotlib_text
 from plots.figures.model import FigureModel, figure_model, network_label
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP, pale
+from results.prediction.calibration import NO_PREDICTIONS, Predictions
 from results.quality import Quality
 from results.run import Run
 from results.scaling import ScalingRow
@@ -50,12 +52,18 @@ def figure_style(more: Any = None) -> Iterator[None]:
         yield
 
 
-def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None = None) -> Figure:
+def draw(
+    rows: Sequence[ScalingRow],
+    title: str,
+    footer: str,
+    over: Run | None = None,
+    predictions: Predictions = NO_PREDICTIONS,
+) -> Figure:
     """Draw the four panels; `footer` is the caption, `over` a run to draw behind.
 
     Labels at the lines' ends name the lines. Only if they have no room, the legend does.
     """
-    shown = figure_model(rows, over)
+    shown = figure_model(rows, over, predictions)
     with figure_style():
         figure, ends = _panels(shown, title, footer, named=not shown.lines)
         if len(shown.lines) <= MOST_NAMED and labels.draw_labels(figure, ends):
@@ -80,12 +88,17 @@ def _panels(
         speedup: panels.draw(speedup, shown, SPEEDUP),
         efficiency: panels.draw(efficiency, shown, EFFICIENCY),
     }
-    decimal_axis(rate, [*panels.panel_values(shown, RATE), *panels.ceiling_values(shown)])
+    for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
+        draw_fans(axes, shown, panel)
+    reach = [*panels.panel_values(shown, RATE), *fan_values(shown, RATE)]
+    decimal_axis(rate, [*reach, *panels.ceiling_values(shown)])
     panels.draw_ceilings(rate, shown)
     ideal = panels.draw_ideal(speedup, shown)
-    log_axis(speedup, [*panels.panel_values(shown, SPEEDUP), *ideal])
+    speedups = [*panels.panel_values(shown, SPEEDUP), *fan_values(shown, SPEEDUP)]
+    log_axis(speedup, [*speedups, *ideal])
     efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
-    zero_based_axis(efficiency, panels.panel_values(shown, EFFICIENCY), least=110)
+    efficiencies = [*panels.panel_values(shown, EFFICIENCY), *fan_values(shown, EFFICIENCY)]
+    zero_based_axis(efficiency, efficiencies, least=110)
     ends[windows] = panels.draw_windows(windows, shown)
     for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
         panels.draw_missing_networks(axes, shown, panel)
@@ -137,6 +150,9 @@ def _marks(shown: FigureModel) -> list[Line2D]:
     if shown.ideals:
         ideal = f"ideal from {shown.baseline}" if shown.baseline else "ideal: n x 1 device"
         found.append(_sample(GREY, "", DOTTED, ideal))
+    if shown.fans:
+        text = f"{WORD}, not measured; bands: 80 % and 95 % intervals"
+        found.append(_sample(GREY, "", DASHES, text))
     if shown.behind:
         found.append(_sample(GREY, ".", (0, (4, 3)), f"compared with: {shown.behind_name}"))
     return found

@@ -14,6 +14,7 @@ from bench.settings.point_names import point_names
 from plots.failed_repeats import TRY_HEADER, try_rows
 from plots.failures import Failures, attempt_items, attempt_lines
 from plots.figures.caption import hardware, settings_line, varied_line
+from plots.figures.forecast import static_figure
 from plots.format import has_assumed_scatter, status_text
 from plots.items import one_sentence
 from plots.page.commands import reproduce_note
@@ -21,9 +22,11 @@ from plots.page.details import packed_details
 from plots.page.facts import environment_facts, host_table
 from plots.page.panels import panel_data
 from plots.summary import summary_items
+from plots.tables import predictions
 from plots.tables.scaling import column_notes, filled_table, point_notes, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
+from results.prediction.calibration import NO_PREDICTIONS, Predictions
 from results.rates import ASSUMED_SCATTER
 from results.run import Run
 
@@ -36,7 +39,11 @@ MOST_BYTES = 5_900_000
 
 
 def page(
-    run: Run, costs: Costs = NO_COSTS, over: Run | None = None, failures: Failures | None = None
+    run: Run,
+    costs: Costs = NO_COSTS,
+    over: Run | None = None,
+    failures: Failures | None = None,
+    predicted: Predictions = NO_PREDICTIONS,
 ) -> str:
     """Return the page as HTML, with the run `over`, if given, as gray dashed lines.
 
@@ -47,6 +54,7 @@ def page(
     template = _template()
     known = _known(run, costs, data, failures)
     known |= {"over": over, "behind": over.sources if over else []}
+    known["predicted"] = _predicted(run, predicted) if predicted.scored else None
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed_details(run, left)
@@ -101,6 +109,18 @@ def _known(
         "style": Markup((HERE / "page.css").read_text()),
         "plotly": Markup(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", get_plotlyjs())),
         "script": Markup("\n".join((HERE / f"{one}.js").read_text() for one in SCRIPTS)),
+    }
+
+
+def _predicted(run: Run, found: Predictions) -> dict[str, Any]:
+    """Return the table, the calibration and the figure of predictions."""
+    header, rows = predictions.rows(found)
+    return {
+        "banner": predictions.BANNER,
+        "header": header,
+        "rows": rows,
+        "lines": predictions.calibration(found),
+        "figure": Markup(static_figure(run.rows, found)),
     }
 
 

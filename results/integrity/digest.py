@@ -86,12 +86,14 @@ class ReportSettings:
     place      Run.location at that time; None: unchanged
     over       name of the overlaid run
     libraries  versions of the drawing libraries
+    predictions  number of lines of predictions.jsonl that it shows; later ones were added since
     """
 
     baseline: str = ""
     place: str | None = None
     over: str = ""
     libraries: Mapping[str, str] = field(default_factory=dict)
+    predictions: _Count = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +129,9 @@ def covered_files(folder: Path) -> dict[str, Path]:
 
 
 def report_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a run's report by name, without digests.json."""
-    return _named(
-        folder, (path for path in (folder / REPORT).glob("[!.]*") if path.name != DIGESTS)
-    )
+    """Return the files of a run's report by name, without `UNCOVERED`."""
+    found = (folder / REPORT).glob("[!.]*")
+    return _named(folder, (path for path in found if f"{REPORT}/{path.name}" not in UNCOVERED))
 
 
 def unknown_files(folder: Path) -> list[str]:

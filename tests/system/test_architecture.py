@@ -47,6 +47,7 @@ SEAMS = {
     "results.exports": ("results.*", *_RESULTS),
     # How an imported job was started is read as a worker's options are.
     "results.imports": ("results.*", "bench.training.options", *_RESULTS),
+    "results.prediction": ("results.*", *_RESULTS),
     "results.integrity": ("results.*", "results.cost.prices", *_RESULTS),  # the digest covers them
     "results": _RESULTS,
     "launch.remote": (),

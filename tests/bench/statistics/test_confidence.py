@@ -9,7 +9,7 @@ import pytest
 
 from bench.statistics.confidence import Numbers
 from bench.statistics.stopping_rule import is_checkpoint, is_precise_enough
-from benchmarks.coverage import KINDS, simulate
+from benchmarks.statistics.coverage import KINDS, simulate
 from results.rates import ASSUMED_SCATTER, Rate, Ratio, rate
 from results.record import Record
 from results.speedup import ratio

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.statistics.confidence import Numbers, StandardError
-from benchmarks.comparisons import NOISES, POINTS, Noise, comparisons, found_of, run
+from benchmarks.statistics.comparisons import NOISES, POINTS, Noise, comparisons, found_of, run
 from results.comparison.compare import (
     compare,
     detectable_difference,

@@ -17,7 +17,7 @@ import numpy as np
 from bench.statistics.confidence import Numbers
 from bench.statistics.stopping_rule import Budget, end_reason, is_checkpoint
 from bench.trial import make
-from benchmarks.comparisons import Deviations, lognormal, pareto
+from benchmarks.statistics.comparisons import Deviations, lognormal, pareto
 from benchmarks.store import simulated_record
 from results.rates import Rate, rate
 from results.record import Rank, Record
@@ -185,7 +185,9 @@ def _record(seconds: Sequence[float], precision: float) -> Record:
 
 def main() -> None:
     """Parse the command line, simulate and print a Markdown table."""
-    parser = argparse.ArgumentParser("python -m benchmarks.coverage", description=__doc__)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.statistics.coverage", description=__doc__
+    )
     parser.add_argument(
         "--processes",
         metavar="N",

@@ -127,7 +127,9 @@ def found_of(found: Sequence[Sequence[bool]], factors: Numbers) -> float:
 
 def main() -> None:
     """Parse the command line, simulate and print the table."""
-    parser = argparse.ArgumentParser("python -m benchmarks.comparisons", description=__doc__)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.statistics.comparisons", description=__doc__
+    )
     parser.add_argument(
         "--count", metavar="N", type=int, default=2000, help="Comparisons per row [%(default)s]"
     )

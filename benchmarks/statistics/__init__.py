@@ -1,0 +1,1 @@
+"""Benchmarks of statistics: intervals, comparisons and predictions."""

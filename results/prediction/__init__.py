@@ -1,0 +1,1 @@
+"""Throughput on more devices, predicted from a run and from published tables."""
