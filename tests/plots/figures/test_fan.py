@@ -1,5 +1,6 @@
 """Predictions in figures: dashed, labeled, apart from the points."""
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -33,7 +34,7 @@ def test_a_fan_is_dashed_and_labeled_and_begins_beyond_the_points() -> None:
     axes = drawn(figure_model(ROWS, predictions=predictions()))
     (line,) = axes.lines
     assert line.get_linestyle() == "--"
-    assert list(line.get_xdata()) == [32, 64, 128]
+    assert np.asarray(line.get_xdata()).tolist() == [32, 64, 128]
     assert [text.get_text() for text in axes.texts] == [WORD]
     assert len(axes.collections) == 2  # the intervals
 
