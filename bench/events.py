@@ -14,7 +14,7 @@ STREAM_VARIABLE = "MXSCALE_EVENTS"
 KINDS = frozenset(
     {
         *("reached", "registered", "refused"),
-        *("ready", "window", "validating", "epoch", "done", "failed"),
+        *("ready", "window", "measured", "validating", "epoch", "done", "failed"),
     }
 )
 
@@ -27,12 +27,14 @@ class Event:
             registered  a server or worker joined the job; rank -1
             refused     a server: count of commands rejected so far; rank -1
             ready       after rendezvous: the actual num_workers, worker_batch, ...
-            window      index, seconds, cpu_seconds, images, steps, loss
+            window      index, seconds, cpu_seconds, images, steps, loss, input_wait, run_delay,
+                        own_seconds (of a probe before it)
+            measured    after the last window; validation and probes may follow
             validating  total so far; sent regularly during a long validation
             epoch       epoch, correct, total (of this rank's share of the validation set),
                         in_top_k, seconds (from the first batch to the end of the validation)
             done        weight_hash, peak_memory_bytes, peak_device_memory_bytes (GPUs), versions of
-                        Python and MXNet; notes (JSON)
+                        Python and MXNet; notes (JSON); own_seconds (probes after the last window)
             failed      message; error, the name of a worker's exception
     """
 

@@ -139,6 +139,7 @@ def _say_done(summary: "TrainingSummary") -> None:
         "notes": [as_json(note) for note in summary.notes],
         "weight_hash": summary.weight_hash,
         **summary.device_memory,
+        **({"own_seconds": list(summary.own_seconds)} if summary.own_seconds else {}),
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **software(),
     }

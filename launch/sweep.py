@@ -22,7 +22,7 @@ from launch.hosts import ROOT, Host
 from launch.install import own_code
 from launch.job.agents import Agents
 from launch.job.controller_log import clean, controller_log
-from launch.job.interference import span_values
+from launch.job.interference import machine_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
 from launch.job.plan import command_line, emulated, plan
@@ -304,7 +304,7 @@ def _point(
         elapsed_seconds=time.monotonic() - began,
         accuracy=accuracy(monitor.workers),
         commands={process.id: command_line(process) for process in monitor.processes},
-        machines={host: span_values(span) for host, span in monitor.machines.items()},
+        machines=machine_values(monitor.machines),
         failure=failure_of(monitor, verdict),
         validations=validations(monitor.workers),
     )

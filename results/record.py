@@ -26,6 +26,8 @@ SCHEMA = 3
 _MOST, _MOST_DEVICES = 10**15, 10**7
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 1e9
 _NEWER = "schema {}, written by a newer version of mxscale"
+# Series of ranks that records of earlier versions lack.
+WAITS = ("input_wait", "run_delay")
 STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 
@@ -37,6 +39,9 @@ class RateRank:
 
     own_seconds: forward and backward without waiting for other ranks, one value per probe; all
     ranks are probed at the same windows.
+
+    input_wait and run_delay have one value per window, or none in records of earlier versions:
+    seconds of waiting for images, and seconds that threads waited for a CPU, summed over threads.
     """
 
     rank: int
@@ -46,6 +51,8 @@ class RateRank:
     cpu_seconds: tuple[float, ...] = ()
     images: tuple[int, ...] = ()
     own_seconds: tuple[float, ...] = ()
+    input_wait: tuple[float, ...] = ()
+    run_delay: tuple[float, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -228,6 +235,10 @@ def emit(record: Record) -> str:
         del fields["failure"]  # lines of good repeats stay as earlier versions wrote them
     if not record.validations:
         del fields["validations"]
+    for rank in fields["ranks"]:
+        for name in WAITS:
+            if not rank[name]:
+                del rank[name]
     for one in fields.get("failure", {}).get("processes", ()):
         if not one["silent"]:
             del one["silent"]  # as earlier versions wrote it
@@ -385,6 +396,10 @@ def _check(record: RateRecord) -> None:
         ends = rank.ends if isinstance(rank, Rank) else rank.seconds
         if not len(rank.seconds) == len(ends) == len(rank.images):
             raise ValueError(f"rank {rank.rank}: seconds, ends and images differ in length")
+        for name in WAITS:
+            waits = getattr(rank, name)
+            if waits and len(waits) != len(rank.seconds):
+                raise ValueError(f"rank {rank.rank}: seconds and {name} differ in length")
         if len(rank.seconds) <= record.trial.measuring.warmup_windows:
             raise ValueError(f"rank {rank.rank}: {len(rank.seconds)} windows, none after warm-up")
         if record.trial.asynchronous and not math.isfinite(sum(ends)):
@@ -392,6 +407,10 @@ def _check(record: RateRecord) -> None:
     if not _are_sound(record.ranks):
         first = next(rank.rank for rank in record.ranks if not _are_sound([rank]))
         raise ValueError(f"rank {first}: windows: expected 1e-9 to 1e9 s and 1 image or more each")
+    waits = chain.from_iterable((*rank.input_wait, *rank.run_delay) for rank in record.ranks)
+    waited = np.fromiter(waits, float)
+    if not ((waited >= 0) & (waited <= _MOST_SECONDS)).all():  # False for NaN
+        raise ValueError(f"{', '.join(WAITS)}: expected 0 to 1e9 s each")
 
 
 def _are_sound(ranks: Sequence[RateRank]) -> bool:

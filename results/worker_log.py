@@ -16,26 +16,30 @@ import msgspec
 
 from bench.engines.event_decoder import decoded
 from bench.events import Event
-from results.record import Rank, Validation
+from results.record import WAITS, Rank, Validation
 from results.run_folder import EVENTS, HOSTS, RECORDED
 
 Values = dict[str, Any]
 
 
 # The numbers of a window and of an epoch that a record needs.
-_WINDOW = ("seconds", "end", "cpu_seconds", "images", "loss", "own_seconds")
+_WINDOW = ("seconds", "end", "cpu_seconds", "images", "loss", "own_seconds", *WAITS)
 _EPOCH = ("correct", "total", "epoch", "seconds")
 
 
 @dataclass(kw_only=True)
 class WorkerLog:
-    """The events of one worker so far; `rank` is None until the rendezvous is done."""
+    """The events of one worker so far; `rank` is None until the rendezvous is done.
+
+    measured   whether its last window is over
+    """
 
     rank: int | None = None
     facts: Values = field(default_factory=dict)
     windows: list[Values] = field(default_factory=list)
     epochs: list[Values] = field(default_factory=list)
     done: Values | None = None
+    measured: bool = False
 
     def take(self, event: Event) -> None:
         """Add the parts of an event that a record keeps."""
@@ -45,6 +49,8 @@ class WorkerLog:
             self.windows.append(_only(_WINDOW, event.values))
         elif event.kind == "epoch":
             self.epochs.append(_only(_EPOCH, event.values))
+        elif event.kind == "measured":
+            self.measured = True
         elif event.kind == "done":
             self.done = event.values
 
@@ -67,7 +73,14 @@ def _only(names: Sequence[str], values: Values) -> Values:
 def rank_of(one: WorkerLog, host: str, process: str) -> Rank:
     """Build the rank of a record from a worker's events; its rendezvous must be done."""
     assert one.rank is not None
-    windows = one.windows
+    windows, done = one.windows, dict(one.done or {})
+    probes = [window["own_seconds"] for window in windows if "own_seconds" in window]
+    own = (*probes, *done.pop("own_seconds", ()))
+    waits = {
+        name: tuple(window[name] for window in windows)
+        for name in WAITS
+        if all(name in window for window in windows)
+    }
     return Rank(
         rank=one.rank,
         host=host,
@@ -77,8 +90,9 @@ def rank_of(one: WorkerLog, host: str, process: str) -> Rank:
         cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in windows),
         images=tuple(window["images"] for window in windows),
         losses=tuple(window.get("loss", 0.0) for window in windows),
-        own_seconds=tuple(w["own_seconds"] for w in windows if "own_seconds" in w),
-        facts=one.facts | (one.done or {}),
+        own_seconds=own,
+        facts=one.facts | done,
+        **waits,
     )
 
 

@@ -6,6 +6,7 @@ a damaged file and pads an epoch with invalid images.
 
 import ctypes
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -101,16 +102,26 @@ def shuffled_orders(options: Options, portion: WorkerPartition) -> Iterator[Any]
         yield np.random.default_rng((options.seed, epoch)).permutation(portion.images)
 
 
+@dataclass(kw_only=True)
+class Reader:
+    """Reader of a stream of batches.
+
+    before  number of batches to skip, which an interrupted training used
+    waited  seconds so far that it waited for images, not for MXNet's work on an older batch
+    """
+
+    rank: int = 0
+    before: int = 0
+    waited: float = 0.0
+
+
 def training_batches(
     options: Options,
     portion: WorkerPartition,
     orders: Iterable[Any],
-    rank: int = 0,
-    before: int = 0,
+    reader: Reader | None = None,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield images and labels, epoch after epoch; a batch may span two epochs.
-
-    `before`: number of batches to skip, which an interrupted training used.
 
     Each rank augments its images differently, and reproducibly.
 
@@ -126,14 +137,15 @@ def training_batches(
                 fix="Use a smaller batch or fewer workers",
             )
         )
-    size = options.batch_size
+    reader, size = reader or Reader(), options.batch_size
 
     def draws(number: int) -> np.random.Generator:
-        return np.random.default_rng((options.seed, rank, number))
+        return np.random.default_rng((options.seed, reader.rank, number))
 
     changes = draws if options.augmentation != NONE else None
-    pieces = itertools.islice(_batch_orders(orders, size), before, None)
-    return _decoded_batches(options, portion, enumerate(pieces, before), changes)
+    pieces = itertools.islice(_batch_orders(orders, size), reader.before, None)
+    numbered = enumerate(pieces, reader.before)
+    return _decoded_batches(options, portion, numbered, changes, reader)
 
 
 def validation_batches(
@@ -177,6 +189,7 @@ def _decoded_batches(
     portion: WorkerPartition,
     pieces: Iterable[tuple[int, Any]],
     draws: Draws | None = None,
+    reader: Reader | None = None,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield numbered batches, decoded ahead by `data_nthreads` threads."""
     where = places(portion.paths)[portion.first : portion.first + portion.images]
@@ -184,6 +197,7 @@ def _decoded_batches(
     pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
     rooms: list[_Buffer] = []
     started: deque[tuple[_Buffer, list[Future[None]]]] = deque()
+    reader = reader or Reader()
     try:
         for turn, (count, piece) in enumerate(pieces):
             if len(rooms) < options.prefetch_buffer + 2:
@@ -191,9 +205,9 @@ def _decoded_batches(
             room = rooms[turn % len(rooms)]
             started.append((room, _start(pool, read, where[piece], count * len(piece), room)))
             if len(started) > options.prefetch_buffer:
-                yield _finished(*started.popleft())
+                yield _finished(*started.popleft(), reader)
         while started:
-            yield _finished(*started.popleft())
+            yield _finished(*started.popleft(), reader)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -227,9 +241,11 @@ def _start(
     return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]
 
 
-def _finished(room: _Buffer, tasks: list["Future[None]"]) -> tuple[Any, Any]:
+def _finished(room: _Buffer, tasks: list["Future[None]"], reader: Reader) -> tuple[Any, Any]:
+    start = time.perf_counter()
     for task in tasks:
         task.result()
+    reader.waited += time.perf_counter() - start
     return room.data, room.label
 
 

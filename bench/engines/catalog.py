@@ -90,7 +90,9 @@ def _fake_command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
         "asynchronous": trial.asynchronous,
         "faults": {one.kind: one.window for one in trial.faults if one.is_in(role, index)},
     }
-    # Goldens hold the argument of points without such faults.
+    # Goldens hold the argument of points without these.
+    if trial.mode == "real":
+        script["reads"] = True
     if once := [one.kind for one in trial.faults if one.first_try and one.is_in(role, index)]:
         script["once"] = once
     return ("-m", "bench.engines.fake_process", json.dumps(script))

@@ -15,6 +15,7 @@ _Count = Annotated[int, Meta(ge=0, le=10**15)]
 _Positive = Annotated[int, Meta(ge=1, le=10**15)]
 _Duration = Annotated[float, Meta(ge=1e-9, le=1e9)]
 _Time = Annotated[float, Meta(ge=0, le=1e12)]
+_Wait = Annotated[float, Meta(ge=0, le=1e9)]
 _Rank = Annotated[int, Meta(ge=-1, le=10**7)]
 _Word = Annotated[str, Meta(max_length=1000)]
 _MOST_DEPTH = 8
@@ -34,6 +35,8 @@ class _WindowEvent(_Event, total=False):
     steps: _Positive
     loss: float  # NaN if training diverges
     own_seconds: _Duration
+    input_wait: _Wait
+    run_delay: _Wait
 
 
 class _ReadyEvent(_Event, total=False):
@@ -41,6 +44,8 @@ class _ReadyEvent(_Event, total=False):
     worker_batch: Required[_Count]
     cached_bytes: _Count | None
     data_bytes: _Positive | None
+    arrays: _Count
+    bytes_each_way: _Count
 
 
 class _EpochEvent(_Event, total=False):
@@ -60,6 +65,7 @@ class _DoneEvent(_Event, total=False):
     weight_hash: _Word | None
     peak_memory_bytes: _Count
     peak_device_memory_bytes: _Count
+    own_seconds: Annotated[list[_Duration], Meta(max_length=1000)]
     notes: Annotated[list[dict[str, Any]], Meta(max_length=1000)]
 
 
@@ -78,6 +84,7 @@ _TYPES: dict[str, Any] = {
     "refused": _RefusedEvent,
     "ready": _ReadyEvent,
     "window": _WindowEvent,
+    "measured": _Event,
     "validating": _ValidationEvent,
     "epoch": _EpochEvent,
     "done": _DoneEvent,

@@ -60,8 +60,13 @@ def shared_factors(noise: Noise, seed: str, count: int, ranks: int) -> list[floa
     return [max(one) for one in zip(*each, strict=True)]
 
 
-# Factor on a slow worker's computation; share of a window that is computation; number of probes.
-_SLOW, _OWN_SHARE, _PROBES = 1.2, 0.7, 8
+# Factor on a slow worker's computation; share of a window that is computation, in a job of several
+# workers and of one; number of probes.
+_SLOW, _OWN_SHARE, _ALONE_SHARE, _PROBES = 1.2, 0.7, 0.95, 8
+# Shares of a window: waiting for images, if there are any, and waiting for a CPU.
+_INPUT_SHARE, _DELAY_SHARE = 0.1, 0.01
+# Facts of a step that exchanges gradients.
+_EXCHANGE = {"arrays": 16, "bytes_each_way": 4_000_000}
 
 
 def _sleep_for_ever() -> NoReturn:
@@ -148,14 +153,15 @@ def window_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[
     return [slower * listed[min(n, len(listed) - 1)] * factor for n, factor in enumerate(scatter)]
 
 
-def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
+def _own_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
     """Return the seconds of each probe of a rank's computation, with noise of its own."""
     within, correlation, _ = script["noise"]
     noise = Noise(within=within, correlation=correlation)
     seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')} own {rank}"
     slower = _SLOW if "slow" in script["faults"] else 1.0
-    share = _OWN_SHARE * slower * script["seconds"][-1]
-    return [share * factor for factor in factors(noise, seed, _PROBES)]
+    share = _OWN_SHARE if num_workers > 1 else _ALONE_SHARE
+    step = share * slower * script["seconds"][-1] / script["steps"]
+    return [step * factor for factor in factors(noise, seed, _PROBES)]
 
 
 def _ended(script: dict[str, Any], seconds: list[float]) -> str:
@@ -181,9 +187,10 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         rank, num_workers = 0, 1
     batch = script["worker_batches"][rank]
     facts = {"num_workers": num_workers, "worker_batch": batch}
-    say("ready", facts, rank=rank)
+    say("ready", facts | (_EXCHANGE if num_workers > 1 else {}), rank=rank)
     clock, ended, seconds = 0.0, "", window_seconds(script, rank, num_workers)
-    probes = _own_seconds(script, rank) if num_workers > 1 else []
+    probes = _own_seconds(script, rank, num_workers)
+    read = _INPUT_SHARE if script.get("reads") else 0.0
     for index, lasted in enumerate(seconds):
         _commit_at(index, faults, rank)
         clock += lasted
@@ -196,6 +203,8 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
             "images": batch * script["steps"],
             "steps": script["steps"],
             "loss": 1.0,
+            "input_wait": read * lasted,
+            "run_delay": _DELAY_SHARE * lasted,
         }
         if probes and index >= script["warmup_windows"]:
             window["own_seconds"] = probes.pop()
@@ -204,6 +213,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         ended = _ended(script, seconds[: index + 1])
         if ended:
             break
+    say("measured", rank=rank)
     digest = f"rank{rank}" if "hash" in faults else "0"
     say("done", {"weight_hash": digest, "ended": ended}, rank=rank)
 

@@ -6,8 +6,9 @@ arrays and do nothing else with them.
 
 from typing import Any
 
+from bench.statistics.stopwatch import Stopwatch
 from bench.training.kvstore import barrier, open_kvstore
-from bench.training.loop import Stopwatch, TrainingSummary, budget_of, measure, stop_reason
+from bench.training.loop import TrainingSummary, budget_of, measure, stop_reason
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 from bench.training.progress import ProgressLines

@@ -9,7 +9,8 @@ import numpy as np
 from bench.data import loader, page_cache
 from bench.data.partition import WorkerPartition, whole_data
 from bench.statistics.stopping_rule import end_reason, per_image_seconds
-from bench.training.loop import Stopwatch, TrainingSummary, budget_of, measure
+from bench.statistics.stopwatch import Stopwatch
+from bench.training.loop import TrainingSummary, budget_of, measure
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 from bench.training.progress import ProgressLines

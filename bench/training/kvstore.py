@@ -186,6 +186,7 @@ def broadcast_from_first(store: Any, *, word: int, value: float) -> float:
     return float(result.asscalar())
 
 
-def barrier(store: Any) -> None:
-    """Wait until every worker of the job has called this."""
-    store._barrier()  # MXNet has no public method
+def barrier(store: Any | None) -> None:
+    """Wait until every worker of the job has called this; at once without a kvstore."""
+    if store is not None:
+        store._barrier()  # MXNet has no public method

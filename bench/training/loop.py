@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from bench.statistics.stopping_rule import (
     is_checkpoint,
     per_image_seconds,
 )
+from bench.statistics.stopwatch import Stopwatch
 from bench.training import checkpoint, profiling, validation
 from bench.training.kvstore import (
     any_worker,
@@ -71,7 +72,7 @@ def window_steps(worker: Worker) -> tuple[int, ...]:
     return (options.steps_per_window,) * whole + ((rest,) if rest else ())
 
 
-def worker_batches(worker: Worker) -> Iterator[loader.Batch]:
+def worker_batches(worker: Worker) -> Generator[loader.Batch]:
     """Yield synthetic or real batches on the worker's devices, without end."""
     options = worker.options
     if options.benchmark:
@@ -79,9 +80,8 @@ def worker_batches(worker: Worker) -> Iterator[loader.Batch]:
             options, worker.contexts, worker.part.first, worker.batches
         )
     mine = worker_partition(options.data_train, worker.rank, worker.num_workers)
-    for data, label in loader.training_batches(
-        options, mine, loader.shuffled_orders(options, mine), worker.rank, worker.batches
-    ):
+    orders = loader.shuffled_orders(options, mine)
+    for data, label in loader.training_batches(options, mine, orders, worker.reader):
         yield loader.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
 
 
@@ -94,6 +94,7 @@ class TrainingSummary:
     joined          whether `accuracy` is that of all workers, not of this rank alone
     notes           caveats of the results
     device_memory   peak_device_memory_bytes, if it trained on GPUs
+    own_seconds     probes of forward and backward after the last window, on real images
     """
 
     rank: int
@@ -105,29 +106,7 @@ class TrainingSummary:
     weight_hash: str = ""
     notes: tuple[Note, ...] = ()
     device_memory: Mapping[str, int] = field(default_factory=dict)
-
-
-class Stopwatch:
-    """A stopwatch of wall time and this process's CPU time; it starts when created."""
-
-    def __init__(self) -> None:
-        self._cpu, self._start = time.process_time(), time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since it was created."""
-        return time.perf_counter() - self._start
-
-    def window(self, index: int, images: int, steps: int) -> dict[str, Any]:
-        """Return the facts of the window that ends now; `end` is Unix time in seconds."""
-        return {
-            "index": index,
-            "seconds": self.seconds,
-            "end": time.time(),
-            "cpu_seconds": time.process_time() - self._cpu,
-            "images": images,
-            "steps": steps,
-        }
+    own_seconds: tuple[float, ...] = ()
 
 
 def budget_of(options: Options) -> Budget:
@@ -205,6 +184,15 @@ def learning_notes(options: Options, whole: int) -> Iterator[Note]:
         yield from rate_notes(options.optimizer, lr=options.lr, batch=whole, warmup=warmup)
 
 
+def bytes_each_way(options: Options, parameter_bytes: int) -> int:
+    """Return the bytes per step that a worker pushes and pulls: the mean of both.
+
+    Compression makes only the pushed gradients smaller.
+    """
+    pushed = parameter_bytes / (16 if options.gc_type == "2bit" else 1)  # 2 bits for 32
+    return round((pushed + parameter_bytes) / 2)
+
+
 def traffic_notes(
     options: Options, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
 ) -> Iterator[Note]:
@@ -213,8 +201,7 @@ def traffic_notes(
         return
     last = windows[-1]
     seconds = last["cpu_seconds"] / last["steps"]
-    pushed = parameter_bytes / (16 if options.gc_type == "2bit" else 1)  # 2 bits for 32
-    megabytes = (pushed + parameter_bytes) / 1e6
+    megabytes = 2 * bytes_each_way(options, parameter_bytes) / 1e6
     if megabytes * 1e6 > _MANY_BYTES_PER_SECOND * seconds:
         yield Note(NoteKind.LITTLE_COMPUTING, {"megabytes": megabytes, "seconds": seconds})
 
@@ -235,13 +222,28 @@ def print_notes(notes: Iterable[Note]) -> None:
 def is_probe_due(worker: Worker, windows: int) -> bool:
     """Return whether to probe this worker's computation before window `windows`.
 
-    Only a job of several workers that wait for each other hides which of them is slow. With real
-    images, a probe would give the reader time that it does not have in training.
+    With real images, a probe would give the reader time that it does not have in training. A worker
+    alone is probed only for a record.
     """
     options = worker.options
-    waits = worker.num_workers > 1 and not is_async(options.kv_store)
+    alone = worker.num_workers == 1
+    recorded = not alone or (bool(options.windows) and events.has_stream())
     measured = windows - options.warmup_windows
-    return options.benchmark and waits and 0 <= measured < _PROBES
+    due = options.benchmark and recorded and not is_async(options.kv_store)
+    return due and 0 <= measured < _PROBES
+
+
+def final_probes(worker: Worker, feed: Generator[loader.Batch]) -> tuple[float, ...]:
+    """Probe this worker's computation on a batch of real images after the last window.
+
+    Ends the reader first, whose threads would take the probes' time. All workers must call this.
+    """
+    options = worker.options
+    if options.benchmark or not options.windows or is_async(options.kv_store):
+        return ()
+    batch = next(feed)
+    feed.close()
+    return tuple(compute_seconds(worker, batch) for _ in range(_PROBES))
 
 
 def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
@@ -263,6 +265,8 @@ def time_window(
 ) -> dict[str, Any]:
     """Time `steps` steps; wait for MXNet's work only before and after them."""
     mx.nd.waitall()
+    waited = worker.reader.waited
+    worker.delays.start()
     clock = Stopwatch()
     for number in range(steps):
         batch = next(feed)
@@ -274,6 +278,8 @@ def time_window(
         update(worker)
     mx.nd.waitall()
     window = clock.window(index, steps * worker.options.batch_size, steps)
+    window |= worker.delays.end()
+    window["input_wait"] = worker.reader.waited - waited
     loss = sum(float(part.mean().asscalar()) for part in losses) / len(losses)
     if not math.isfinite(loss):
         raise FloatingPointError(
@@ -295,6 +301,7 @@ def _probed_window(
         return time_window(worker, feed, steps, index)
     first = next(feed)
     own = compute_seconds(worker, first)
+    worker.delays.restart()
     return time_window(worker, itertools.chain([first], feed), steps, index) | {"own_seconds": own}
 
 
@@ -343,7 +350,7 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         if older > options.load_epoch:
             echo(_replaced(options, older), err=True)
     with profile(worker):
-        windows, ended, accuracy = _epochs(worker, {**found, **(facts or {})})
+        windows, ended, accuracy, own = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(
         rank=worker.rank,
         num_workers=worker.num_workers,
@@ -351,6 +358,7 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         ended=ended,
         accuracy=accuracy,
         joined=not is_async(options.kv_store),
+        own_seconds=own,
         weight_hash=weight_digest(worker),
         device_memory=device_memory(options.gpus, mx.context.gpu_memory_info),
         notes=_notes(worker, windows) if worker.rank == 0 else (),
@@ -410,8 +418,8 @@ def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
 
 def _epochs(
     worker: Worker, found: dict[str, Any]
-) -> tuple[list[dict[str, Any]], str, float | None]:
-    """Train; return the windows, why measuring ended, and the last accuracy.
+) -> tuple[list[dict[str, Any]], str, float | None, tuple[float, ...]]:
+    """Train; return the windows, why measuring ended, the last accuracy, and final probes.
 
     `found`: additional facts for the event `ready`.
     """
@@ -440,6 +448,8 @@ def _epochs(
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs
+        if over:
+            _emit(worker, "measured", {})
         if options.has_epochs:
             _show_epoch(worker, epoch, windows[before:], sum(steps_of_epoch))
         if options.has_epochs and worker.accuracy:
@@ -452,7 +462,7 @@ def _epochs(
             break
     if options.windows and options.precision and not ended:
         ended = "epochs"
-    return windows, ended, accuracy
+    return windows, ended, accuracy, final_probes(worker, feed)
 
 
 def _validate_epoch(worker: Worker, epoch: int, clock: Stopwatch) -> tuple[float, bool]:
@@ -506,11 +516,16 @@ def seed_epoch(worker: Worker, epoch: int) -> None:
 
 
 def _worker_facts(worker: Worker) -> dict[str, Any]:
+    options = worker.options
+    moved = {}
+    if is_distributed(options.kv_store):
+        moved = {"bytes_each_way": bytes_each_way(options, gradient_bytes(worker))}
     return {
         "num_workers": worker.num_workers,
         "worker_batch": worker.options.batch_size,
         "devices": worker.options.devices,
         "arrays": len(trainable_parameters(worker)),
+        **moved,
         "mxnet": mx.__version__,
         "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
     }

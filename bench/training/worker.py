@@ -17,6 +17,7 @@ from bench.engines.server_updates import slots, state_of
 from bench.errors import SpecError, error_line
 from bench.kvstores import VAN_VARIABLE, is_async, is_distributed
 from bench.networks import NETWORKS
+from bench.statistics.stopwatch import WindowDelays
 from bench.training import checkpoint
 from bench.training.kvstore import ServerStates, open_kvstore, sums_over_workers
 from bench.training.mxnet_shim import mx
@@ -235,6 +236,8 @@ class Worker:
     accuracy: Accuracy | None
     batches: int = 0
     servers: ServerStates | None = None
+    reader: loader.Reader = dataclasses.field(default_factory=loader.Reader)
+    delays: WindowDelays = dataclasses.field(default_factory=WindowDelays)
 
 
 def loss_scale(options: Options) -> int:
@@ -273,6 +276,7 @@ def build_worker(options: Options) -> Worker:
     for name, parameter in parameters.items():  # a worker uses the parameters' own multipliers
         parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
     trainer = mx.gluon.Trainer(parameters, optimizer, kvstore=kvstore)
+    batches = _batches_before(options, state, part.whole, num_workers)
     worker = Worker(
         options=options,
         part=part,
@@ -284,7 +288,8 @@ def build_worker(options: Options) -> Worker:
         loss_of=loss_of,
         trainer=trainer,
         accuracy=Accuracy() if counted else None,
-        batches=_batches_before(options, state, part.whole, num_workers),
+        batches=batches,
+        reader=loader.Reader(rank=rank, before=batches),
         servers=_server_states(options, trainer, kvstore),
     )
     if state:

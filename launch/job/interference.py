@@ -4,7 +4,7 @@ Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from bench.notes import Note, NoteKind
@@ -16,6 +16,20 @@ _SWAPPED_ABOVE = 1 << 20
 _CLOCK_BELOW = 0.9
 # /proc/stat counts ticks of 10 ms.
 _LEAST_SECONDS = 1.5
+# Two heartbeats; the amounts of shorter spans are those of a tick.
+_COUNTED_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerUse:
+    """CPU time of a server since it started, in seconds.
+
+    run_delay  seconds that its threads were ready to run and had no CPU; None if not counted
+    """
+
+    process: str
+    cpu_seconds: float
+    run_delay: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +44,11 @@ class MachineCounters:
     swapped       bytes moved to and from swap
     throttled     number of thermal throttling events
     clock         GHz of the fastest of the job's cores at that time; 0 if not available
+    network       bytes in and out by interface
+    retransmits   TCP segments sent again
+    servers       the job's servers on this host
     gpu_programs  pids of other programs on its GPUs
+    gpu_utilization  mean share of time that the job's GPUs were busy; None without GPUs
     energy        joules by source (rapl, gpu), or the reason why not available
     """
 
@@ -43,7 +61,11 @@ class MachineCounters:
     swapped: int = 0
     throttled: int = 0
     clock: float = 0.0
+    network: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    retransmits: int = 0
+    servers: tuple[ServerUse, ...] = ()
     gpu_programs: tuple[int, ...] = ()
+    gpu_utilization: float | None = None
     energy: dict[str, float | str] = field(default_factory=dict)
 
 
@@ -51,41 +73,114 @@ class MachineCounters:
 Span = tuple[MachineCounters, MachineCounters]
 
 
-def interference(spans: Mapping[str, Span]) -> list[Note]:
-    """Return the notes on interference; `spans` has the counters of each host."""
+@dataclass(frozen=True, kw_only=True)
+class Amounts:
+    """Amounts of interference on a machine in `seconds`.
+
+    others     CPU seconds of programs that are not the job's
+    stolen     CPU seconds that the hypervisor gave to other guests
+    swapped    bytes moved to and from swap
+    throttled  thermal throttling events
+    """
+
+    seconds: float
+    others: float
+    stolen: float
+    swapped: int
+    throttled: int
+
+
+def extended(span: Span | None, counted: MachineCounters) -> Span:
+    """Return the span until `counted`, with the mean GPU utilization over it."""
+    if span is None:
+        return counted, counted
+    begin, end = span
+    past, fresh = end.gpu_utilization, counted.gpu_utilization
+    whole = counted.at - begin.at
+    if past is None or fresh is None or whole <= 0:
+        return begin, counted
+    mean = (past * (end.at - begin.at) + fresh * (counted.at - end.at)) / whole
+    return begin, replace(counted, gpu_utilization=mean)
+
+
+def amounts(spans: Sequence[Span]) -> Amounts:
+    """Return the amounts on one machine; each span is of one of its agents."""
+    begin, end = spans[0]
+    seconds = end.at - begin.at
+    ours = sum((last.ours - first.ours) / (last.at - first.at) for first, last in spans)
+    return Amounts(
+        seconds=seconds,
+        others=max(0.0, end.busy - begin.busy - ours * seconds),
+        stolen=end.stolen - begin.stolen,
+        swapped=end.swapped - begin.swapped,
+        throttled=end.throttled - begin.throttled,
+    )
+
+
+def _by_machine(spans: Mapping[str, Span], least_seconds: float) -> list[dict[str, Span]]:
+    """Return the spans of at least these seconds by host, grouped by machine."""
     machines: dict[str, dict[str, Span]] = {}
     for host, span in spans.items():
-        if span[1].at - span[0].at >= _LEAST_SECONDS:
+        if span[1].at - span[0].at >= least_seconds:
             machines.setdefault(span[0].machine, {})[host] = span
+    return list(machines.values())
+
+
+def interference(spans: Mapping[str, Span]) -> list[Note]:
+    """Return the notes on interference; `spans` has the counters of each host."""
     found = []
-    for hosts in machines.values():
+    for hosts in _by_machine(spans, _LEAST_SECONDS):
         scope = {"hosts": list(hosts)} if len(hosts) > 1 else {"host": next(iter(hosts))}
         notes = _of_machine(list(hosts.values()))
         found += [Note(kind, figures, scope) for kind, figures in notes]
     return found
 
 
-def span_values(span: Span) -> list[dict[str, Any]]:
-    """Return a span as JSON for the record."""
-    return [asdict(one) | {"gpu_programs": list(one.gpu_programs)} for one in span]
+def machine_values(spans: Mapping[str, Span]) -> dict[str, list[dict[str, Any]]]:
+    """Return the counters of each host as JSON for the record; amounts are in the last."""
+    found = {host: [_values(one, _busiest(span)) for one in span] for host, span in spans.items()}
+    for hosts in _by_machine(spans, _COUNTED_SECONDS):
+        shared = asdict(amounts(list(hosts.values())))
+        for host in hosts:
+            found[host][-1]["interference"] = shared
+    return found
+
+
+def _values(counted: MachineCounters, interface: str) -> dict[str, Any]:
+    values = asdict(counted)
+    values["servers"] = [_present(asdict(one)) for one in counted.servers]
+    moved = counted.network.get(interface)
+    values["network"] = moved and dict(
+        zip(("interface", "bytes_in", "bytes_out"), (interface, *moved), strict=True)
+    )
+    return _present(values) | {"gpu_programs": list(counted.gpu_programs)}
+
+
+def _present(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that are available; records of earlier versions lack these fields."""
+    return {name: value for name, value in values.items() if value is not None and value != []}
+
+
+def _busiest(span: Span) -> str:
+    """Return the interface that moved most bytes; '' without one at both ends."""
+    before, after = span[0].network, span[1].network
+    moved = {name: sum(after[name]) - sum(before[name]) for name in after if name in before}
+    return max(moved, key=lambda name: moved[name], default="")
 
 
 def _of_machine(spans: Sequence[Span]) -> Iterator[tuple[NoteKind, dict[str, Any]]]:
     """Yield the notes on one machine; each span is of one of its agents."""
     begin, end = spans[0]
-    seconds, cores = end.at - begin.at, end.cores
-    ours = sum((last.ours - first.ours) / (last.at - first.at) for first, last in spans)
-    others = (end.busy - begin.busy) / seconds - ours
-    stolen = (end.stolen - begin.stolen) / seconds
-    swapped, throttled = end.swapped - begin.swapped, end.throttled - begin.throttled
+    found, cores = amounts(spans), end.cores
+    others, stolen = found.others / found.seconds, found.stolen / found.seconds
     if others > OTHERS_SHARE * cores:
         yield NoteKind.OTHER_PROGRAMS, {"cores": others, "of": cores}
     if stolen > _STOLEN_ABOVE * cores:
         yield NoteKind.STOLEN, {"share": stolen / max(1, cores)}
-    if swapped > _SWAPPED_ABOVE:
-        yield NoteKind.SWAPPED, {"mib": swapped / (1 << 20)}
-    if throttled > 0:
-        yield NoteKind.THROTTLED, {"count": throttled}
+    if found.swapped > _SWAPPED_ABOVE:
+        yield NoteKind.SWAPPED, {"mib": found.swapped / (1 << 20)}
+    if found.throttled > 0:
+        yield NoteKind.THROTTLED, {"count": found.throttled}
     if end.clock and end.clock < _CLOCK_BELOW * begin.clock:
         yield NoteKind.CLOCK_FELL, {"before": begin.clock, "after": end.clock}
     programs = sorted(

@@ -7,6 +7,7 @@ import signal
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from bench.engines.event_decoder import decoded
@@ -14,7 +15,7 @@ from bench.events import Event
 from bench.notes import Note, NoteKind
 from im2rec_tools.terminal import one_line
 from launch.job.agents import GONE
-from launch.job.interference import MachineCounters, Span
+from launch.job.interference import MachineCounters, ServerUse, Span, extended
 from launch.job.plan import Process
 from launch.remote import limits
 from launch.remote.errors import error_line
@@ -308,12 +309,26 @@ class JobMonitor:
         self.take_stopped(host, values["stopped"])
         at, machine = values["at"], values["machine"]
         if machine:
-            programs = tuple(machine["gpu_programs"])
-            self.take_counters(host, MachineCounters(at=at, **machine | {"gpu_programs": programs}))
+            found = machine | {"gpu_programs": tuple(machine["gpu_programs"])}
+            self.take_counters(host, MachineCounters(at=at, **found, **self._use(host, values)))
         for name, seconds in values["cpu"].items():
             gpus = self.states[name].process.gpus if name in self.states else ()
             busy = tuple(values["gpu"][str(gpu)] for gpu in gpus if str(gpu) in values["gpu"])
             self.take_utilization(name, Utilization(at=at, cpu_seconds=seconds, gpus=busy))
+
+    def _use(self, host: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the use of a host's servers and GPUs by the job, by the host's heartbeat."""
+        cpu, delay, loads = values["cpu"], values.get("delay", {}), values["gpu"]
+        known = [self.states[name].process for name in cpu if name in self.states]
+        own = [process for process in known if process.host.name == host]
+        servers = tuple(
+            ServerUse(process=one.id, cpu_seconds=cpu[one.id], run_delay=delay.get(one.id))
+            for one in own
+            if one.role == "server"
+        )
+        gpus = {str(gpu) for process in own for gpu in process.gpus}
+        load = fmean(loads[gpu] for gpu in gpus) if gpus and gpus <= loads.keys() else None
+        return {"servers": servers, "gpu_utilization": load}
 
     def take_sign_of_life(self, host: str, now: float) -> None:
         """Take a sign of life of a host's agent."""
@@ -340,11 +355,11 @@ class JobMonitor:
     def take_counters(self, host: str, counted: MachineCounters) -> None:
         """Take a machine's counters; keep the first and last while all workers measure.
 
-        Before each worker has finished a window, and after one is done, interference is harmless.
+        Before each worker has finished a window, and after the last one, interference is harmless.
         """
-        if all(one.log.windows and one.log.done is None for one in self.workers):
-            first, _ = self.machines.get(host, (counted, counted))
-            self.machines[host] = (first, counted)
+        over = any(one.log.measured or one.log.done is not None for one in self.workers)
+        if not over and all(one.log.windows for one in self.workers):
+            self.machines[host] = extended(self.machines.get(host), counted)
 
     def take_event(self, name: str, event: Event, now: float) -> None:
         """Take an event of a process."""

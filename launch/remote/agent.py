@@ -4,7 +4,7 @@ It is sent over its connection and needs no installation on the host. Both sides
 
     to it    {"do": "start", "id", "argv", "env", "bare", "cwd", "cores", "gpus"} | {"do": "beat"}
              | {"do": "stop"} | {"do": "lease", "owner"} | {"do": "port", "address", "wanted"}
-    from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu machine | "started" id pid
+    from it  {"say": "hello", "pid"} | "beat" at stopped cpu delay gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
              | "exit" id signal oom | "stopped" | "leased" | "port" port | "port" why
              | "ending" why stopped | "rejected" why, of a line that is no command
@@ -12,7 +12,8 @@ It is sent over its connection and needs no installation on the host. Both sides
 `oom`, of SIGKILL only: whether the kernel has killed processes for lack of memory since the job
 began; absent if it does not count them. `stopped` lists the ids of processes that SIGSTOP or a
 debugger has suspended. `cpu` has the CPU seconds of each process until `at` (the host's monotonic
-clock), `gpu` the load of each GPU by index if a process uses GPUs, `machine` the counters of
+clock), `delay` the seconds that its threads waited for a CPU, if the kernel counts them, `gpu` the
+load of each GPU by index if a process uses GPUs, `machine` the counters of
 launch/remote/telemetry.py while processes run.
 The agent ends every process it started, and all descendants, on "stop", when its connection closes,
 and after five seconds without a message from the controller.
@@ -199,6 +200,8 @@ class Agent:
         states = {child.name: child.state() for child in self.children.values()}
         held = [name for name, (stopped, _) in states.items() if stopped]
         cpu = {name: seconds for name, (_, seconds) in states.items()}
+        waits = {child.name: child.run_delay() for child in self.children.values()}
+        delay = {name: seconds for name, seconds in waits.items() if seconds is not None}
         uses_gpus = any(child.uses_gpus for child in self.children.values())
         busy = self.gpus.busy(now) if uses_gpus else {}
         machine: dict[str, Any] = {}
@@ -208,7 +211,7 @@ class Agent:
             machine["gpu_programs"] = self.gpus.others(now) if uses_gpus else []
             if uses_gpus:
                 machine["energy"]["gpu"] = self.gpus.energy(now)
-        self.say(say="beat", at=now, stopped=held, cpu=cpu, gpu=busy, machine=machine)
+        self.say(say="beat", at=now, stopped=held, cpu=cpu, delay=delay, gpu=busy, machine=machine)
 
     def _obey(self) -> None:
         lines, closed = self.master.read()

@@ -65,6 +65,21 @@ class Child:
         self.cores: list[int] = wanted["cores"]
         self.streams = {"output": Lines(output), "event": Lines(events)}
 
+    def run_delay(self) -> float | None:
+        """Return the seconds that its threads were ready to run and had no CPU.
+
+        Field 2 of /proc/PID/task/*/schedstat, of the threads that are alive; None if the kernel
+        does not count.
+        """
+        waited, counted = 0, False
+        for path in Path(f"/proc/{self.popen.pid}/task").glob("*/schedstat"):
+            try:
+                waited += int(path.read_bytes().split()[1])
+                counted = True
+            except (OSError, IndexError, ValueError):  # the thread has ended
+                continue
+        return waited / 1e9 if counted else None
+
     def state(self) -> tuple[bool, float]:
         """Return whether SIGSTOP or a debugger has suspended it, and its CPU seconds."""
         fields = _stat(self.popen.pid)

@@ -250,6 +250,8 @@ class Counters:
             **processors(_text(Path("/proc/stat"))),
             "ours": sum(one.ru_utime + one.ru_stime for one in used) + children_seconds,
             "swapped": swapped(_text(Path("/proc/vmstat"))),
+            "network": interface_bytes(_text(Path("/proc/net/dev"))),
+            "retransmits": retransmits(_text(Path("/proc/net/snmp"))),
             "energy": {"rapl": self._rapl.read()},
         }
 
@@ -267,6 +269,34 @@ def swapped(vmstat: str) -> int:
     """Return the bytes to and from swap: /proc/vmstat."""
     words = [line.split() for line in vmstat.splitlines() if line.startswith("pswp")]
     return sum(int(count) for _, count in words) * _PAGE_BYTES
+
+
+_MOST_INTERFACES = 100
+
+
+def interface_bytes(dev: str) -> dict[str, list[int]]:
+    """Return the bytes in and out of each network interface: /proc/net/dev, proc(5).
+
+    Only of the busiest, if a machine has very many.
+    """
+    found = {}
+    for line in dev.splitlines()[2:]:
+        name, _, fields = line.rpartition(":")
+        words = fields.split()
+        if len(words) > _BYTES_OUT:
+            found[name.strip()] = [int(words[0]), int(words[_BYTES_OUT])]
+    busiest = sorted(found, key=lambda name: -sum(found[name]))[:_MOST_INTERFACES]
+    return {name: found[name] for name in busiest}
+
+
+_BYTES_OUT = 8
+
+
+def retransmits(snmp: str) -> int:
+    """Return the TCP segments sent again: /proc/net/snmp."""
+    lines = [line.split() for line in snmp.splitlines() if line.startswith("Tcp:")]
+    counts = dict(zip(*lines)) if len(lines) == 2 else {}  # noqa: B905 - Python 3.8
+    return int(counts.get("RetransSegs", 0))
 
 
 _CGROUP = Path("/sys/fs/cgroup")

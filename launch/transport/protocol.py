@@ -34,6 +34,7 @@ _Whole = Annotated[int, Meta(ge=0, le=_MOST)]
 _Bytes = Annotated[int, Meta(ge=0, le=2**62)]
 _Crc = Annotated[int, Meta(ge=0, lt=2**32)]
 _Number = Annotated[float, Meta(ge=0, le=1e15)]
+_Share = Annotated[float, Meta(ge=0, le=1)]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
 _ExitCode = Annotated[int, Meta(ge=-255, le=255)]
 _Signal = Annotated[int, Meta(ge=1, le=128)]
@@ -51,6 +52,8 @@ def _list(of: Any, most: int | None = None) -> Any:
     return Annotated[list[of], Meta(max_length=most)]
 
 
+# Bytes in and out of each network interface.
+_NETWORK = Annotated[dict[_Word, tuple[_Bytes, _Bytes]], Meta(max_length=100)]
 # All fields, or none while no process runs. Energy of RAPL and nvidia-smi, or why not available.
 _MACHINE = _object(
     {},
@@ -62,6 +65,8 @@ _MACHINE = _object(
         "stolen": _Number,
         "swapped": _Whole,
         "throttled": _Whole,
+        "network": _NETWORK,
+        "retransmits": _Whole,
         "clock": _Number,
         "gpu_programs": _list(_Whole, 10_000),
         "energy": _object({}, {"rapl": _Number | _Word, "gpu": _Number | _Word}),
@@ -142,13 +147,16 @@ def _kinds(**types: Any) -> Kinds:
 
 AGENT = _kinds(
     hello={"pid": _Whole},
-    beat={
-        "at": _Number,
-        "stopped": list[_Id],
-        "cpu": dict[_Id, _Number],
-        "gpu": dict[_Id, _Number],
-        "machine": _MACHINE,
-    },
+    beat=_object(
+        {
+            "at": _Number,
+            "stopped": list[_Id],
+            "cpu": dict[_Id, _Number],
+            "gpu": dict[_Id, _Share],
+            "machine": _MACHINE,
+        },
+        {"delay": dict[_Id, _Number]},
+    ),
     started={"id": _Id, "pid": _Whole},
     refused={"id": _Id, "why": _Text},
     event={"id": _Id, "lines": list[str]},
@@ -372,7 +380,7 @@ class AgentMessages:
         self._beats += 1
         if self._beats > _BEATS_AHEAD + _BEATS_PER_SECOND * (now - self._began):
             raise ProtocolError("beat: expected one per second, got more than twice as many")
-        for name in (*values["cpu"], *values["stopped"]):
+        for name in (*values["cpu"], *values.get("delay", ()), *values["stopped"]):
             if name not in self._processes:
                 self._refuse_id("beat", name)
         machine = values["machine"]

@@ -11,7 +11,7 @@ from typing import Any
 from bench.errors import brief, quoted
 from results import run_folder, store, worker_log
 from results.errors import StoreError
-from results.record import Rank, Record
+from results.record import WAITS, Rank, Record
 from results.repeat import RepeatSummary, summarize
 from results.run import Run, build_run
 from results.store import UnreadableLine, record_lines, record_log
@@ -24,7 +24,7 @@ from results.worker_log import (
 )
 
 UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
-_SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
+_SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds", *WAITS)
 
 
 class SkipReason(StrEnum):

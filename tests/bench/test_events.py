@@ -14,10 +14,10 @@ pytestmark = pytest.mark.pythons
 
 counts = st.integers(1, 10**15)
 seconds = st.floats(1e-9, 1e9)
+TYPED = {"event", "rank", "notes", "cached_bytes", "data_bytes", "arrays", "bytes_each_way"}
+TYPED |= {"own_seconds"}
 facts = st.dictionaries(
-    st.text(max_size=20).filter(
-        lambda name: name not in {"event", "rank", "notes", "cached_bytes", "data_bytes"}
-    ),
+    st.text(max_size=20).filter(lambda name: name not in TYPED),
     st.one_of(st.integers(), st.floats(allow_nan=False), st.text(), st.none()),
 )
 FIELDS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
@@ -25,9 +25,16 @@ FIELDS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "ready": facts.map(lambda some: {**some, "num_workers": 2, "worker_batch": 4}),
     "window": st.fixed_dictionaries(
         {"seconds": seconds, "end": st.floats(0, 1e12), "images": counts},
-        optional={"index": counts, "loss": st.floats(allow_nan=False), "own_seconds": seconds},
+        optional={
+            "index": counts,
+            "loss": st.floats(allow_nan=False),
+            "own_seconds": seconds,
+            "input_wait": st.floats(0, 1e9),
+            "run_delay": st.floats(0, 1e9),
+        },
     ),
     "registered": st.just({}),
+    "measured": st.just({}),
     "refused": st.fixed_dictionaries({"count": counts}),
     "validating": st.fixed_dictionaries({}, optional={"total": counts}),
     "epoch": st.fixed_dictionaries({"correct": counts, "total": counts}),
@@ -74,15 +81,26 @@ WRONG: tuple[dict[str, Any], ...] = (
     *(WINDOW | {"end": value} for value in (-1, 1e300, float("nan"))),
     *(WINDOW | {"images": value} for value in (0, -4, 10**30, 1.5, "4")),
     *(WINDOW | {"own_seconds": value} for value in (0, float("nan"), "x")),
+    *(
+        WINDOW | {name: value}
+        for name in ("input_wait", "run_delay")
+        for value in (-1e-9, 2e9, float("nan"), float("inf"), "1", None)
+    ),
     *(WINDOW | {"rank": value} for value in (-2, 1e9, "0", None, 10**400)),
     {"event": "ready", "rank": 0},
     {"event": "ready", "rank": 0, "num_workers": "2", "worker_batch": 4},
     {"event": "ready", "rank": 0, "num_workers": 2, "worker_batch": 4, "cached_bytes": 1},
+    {"event": "ready", "rank": 0, "num_workers": 2, "worker_batch": 4, "bytes_each_way": -1},
+    {"event": "ready", "rank": 0, "num_workers": 2, "worker_batch": 4, "arrays": 10**30},
     {"event": "epoch", "rank": 0, "correct": 1},
     {"event": "epoch", "rank": 0, "correct": 1, "total": -1},
     {"event": "done", "rank": 0, "notes": [1]},
     {"event": "done", "rank": 0, "notes": [{"kind": 1, "figures": {}, "scope": {}}]},
     {"event": "done", "rank": 0, "ended": []},
+    *(
+        {"event": "done", "rank": 0, "own_seconds": value}
+        for value in (1.0, [0], [float("nan")], [1e300], [1.0] * 1001)
+    ),
     {"event": "done", "rank": 0, "x": [[[[[[[[[[1]]]]]]]]]]},
     {"event": "failed", "rank": 0},
 )

@@ -28,6 +28,19 @@ ranks = st.builds(
 )
 
 
+def with_waits(name: str, waits: tuple[float, ...]) -> Rank:
+    fields: dict[str, Any] = {name: waits}
+    return dataclasses.replace(RANK, **fields)
+
+
+def test_waits_are_stored_only_if_they_were_measured() -> None:
+    old = record(ranks=(RANK,))
+    assert not {"input_wait", "run_delay"} & json.loads(emit(old))["ranks"][0].keys()
+    waits = (0.25,) * len(RANK.seconds)
+    new = record(ranks=(dataclasses.replace(RANK, input_wait=waits, run_delay=waits),))
+    assert parse(emit(new)) == new
+
+
 @given(st.lists(ranks, max_size=3).map(tuple), st.text(), st.sampled_from(["hung", "failed"]))
 def test_a_record_survives_its_line(found: tuple[Rank, ...], message: str, status: str) -> None:
     whole = record(ranks=found, message=message, status=status)
@@ -128,6 +141,17 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     [
         ({"ranks": ()}, "no ranks"),
         ({"ranks": (dataclasses.replace(RANK, ends=()),)}, "differ in length"),
+        *(
+            ({"ranks": (with_waits(name, waits),)}, why)
+            for name in ("input_wait", "run_delay")
+            for waits, why in (
+                ((0.0,) * (len(RANK.seconds) + 1), f"seconds and {name} differ in length"),
+                *(
+                    ((wait, *[0.0] * (len(RANK.seconds) - 1)), "expected 0 to 1e9 s each")
+                    for wait in (-0.1, 2e9, math.nan, math.inf)
+                ),
+            )
+        ),
         ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, 0.0)),)}, "windows: expected 1e-9 to"),
         (
             {"ranks": (dataclasses.replace(RANK, seconds=(1.0, math.nan)),)},

@@ -141,7 +141,9 @@ def ours(asked: Options, batches: int, rank: int = 0) -> Any:
 
     whole = whole_data(asked.data_train)
     order = itertools.repeat(np.arange(whole.images))
-    stream = itertools.islice(loader.training_batches(asked, whole, order, rank), batches)
+    stream = itertools.islice(
+        loader.training_batches(asked, whole, order, loader.Reader(rank=rank)), batches
+    )
     return np.concatenate([data.asnumpy() for data, _ in stream])
 
 

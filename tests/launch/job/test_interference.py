@@ -14,11 +14,24 @@ import pytest
 from bench.events import Event
 from bench.notes import NoteKind, texts
 from launch.hosts import pretend
-from launch.job.interference import MachineCounters, interference
+from launch.job.interference import (
+    MachineCounters,
+    ServerUse,
+    extended,
+    interference,
+    machine_values,
+)
 from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import plan
 from launch.job.validity import judge
-from launch.remote.telemetry import Counters, processors, swapped
+from launch.remote.telemetry import (
+    Counters,
+    interface_bytes,
+    processors,
+    retransmits,
+    swapped,
+)
+from launch.transport.client import Message
 from plots.page.panels import panel_data
 from plots.summary import summary
 from plots.tables.scaling import markdown
@@ -33,6 +46,16 @@ STAT = """cpu  1000 200 300 9000 50 10 40 70 30 0
 cpu0 500 100 150 4500 25 5 20 35 15 0
 cpu1 500 100 150 4500 25 5 20 35 15 0
 intr 5
+"""
+DEV = """Inter-|   Receive                            |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs
+    lo: 100 2 0 0 0 0 0 0 200 2 0 0 0 0 0 0
+  eth0:7000 5 0 0 0 0 0 0 8 1 0 0 0 0 0 0
+"""
+SNMP = """Ip: Forwarding DefaultTTL
+Ip: 1 64
+Tcp: RtoAlgorithm InSegs OutSegs RetransSegs InErrs
+Tcp: 1 1000 2000 42 0
 """
 
 
@@ -83,6 +106,39 @@ def test_agents_that_share_a_machine_are_not_each_others_strangers() -> None:
     )
 
 
+def test_amounts_of_a_machine_are_in_the_last_counters_of_its_hosts() -> None:
+    end = after(busy=83.0, stolen=2.4, swapped=12 << 20, throttled=1)
+    begin, last = machine_values({"node03": (QUIET, end)})["node03"]
+    assert "interference" not in begin
+    found = {"seconds": 10.0, "stolen": 2.4, "swapped": 12 << 20, "throttled": 1}
+    assert last["interference"] == found | {"others": pytest.approx(13.0)}
+    both = machine_values({"a": (QUIET, after(busy=90.0)), "b": (QUIET, after(busy=90.0))})
+    assert [both[host][1]["interference"]["others"] for host in "ab"] == [0.0, 0.0]
+    assert "interference" not in machine_values({"a": (QUIET, QUIET)})["a"][1]
+
+
+def test_counters_that_a_host_does_not_have_are_absent() -> None:
+    for one in machine_values({"a": (QUIET, after())})["a"]:
+        assert not {"servers", "network", "gpu_utilization"} & one.keys()
+        assert one["gpu_programs"] == []
+
+
+def test_the_busiest_interface_is_that_which_moved_most_bytes_in_between() -> None:
+    begin = replace(QUIET, network={"lo": (900, 900), "eth0": (10, 20), "gone": (0, 0)})
+    end = after(network={"lo": (950, 950), "eth0": (200, 60), "new": (10**6, 10**6)})
+    first, last = machine_values({"a": (begin, end)})["a"]
+    assert first["network"] == {"interface": "eth0", "bytes_in": 10, "bytes_out": 20}
+    assert last["network"] == {"interface": "eth0", "bytes_in": 200, "bytes_out": 60}
+
+
+def test_gpu_utilization_is_the_mean_over_the_span() -> None:
+    span = extended(None, replace(QUIET, gpu_utilization=1.0))
+    for seconds, busy in ((1.0, 0.0), (2.0, 0.0), (4.0, 0.75)):
+        span = extended(span, after(seconds, gpu_utilization=busy))
+    assert span[1].gpu_utilization == pytest.approx(2 * 0.75 / 4)
+    assert extended(span, after(5.0))[1].gpu_utilization is None
+
+
 def measuring() -> JobMonitor:
     monitor = JobMonitor(plan(trial(), pretend(1, 2), 1), Deadlines(), 0.0)
     for rank in range(2):
@@ -106,9 +162,30 @@ def test_what_counts_is_what_happens_while_all_measure() -> None:
     monitor.take_counters("host01", QUIET)
     monitor.take_counters("host01", after(5.0))
     monitor.take_counters("host01", after(9.0))
-    monitor.take_event("worker-0", Event(kind="done", rank=0), 12.0)
+    monitor.take_event("worker-0", Event(kind="measured", rank=0), 12.0)
     monitor.take_counters("host01", after(10.0))
+    monitor.take_event("worker-0", Event(kind="done", rank=0), 12.0)
+    monitor.take_counters("host01", after(11.0))
     assert monitor.machines == {"host01": (QUIET, after(9.0))}
+
+
+def test_a_hosts_heartbeat_counts_for_its_own_servers_only() -> None:
+    what = trial(devices=2, devices_per_host=1)
+    monitor = JobMonitor(plan(what, pretend(2, 1), 1), Deadlines(), 0.0)
+    for rank in range(2):
+        facts = {"num_workers": 2, "worker_batch": 4}
+        monitor.take_event(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 1.0)
+        window(monitor, rank)
+    machine = {"machine": "m", "cores": 4, "busy": 1.0, "ours": 1.0, "gpu_programs": []}
+    cpu = {"server-0": 2.0, "server-1": 9.0, "worker-0": 5.0, "server-7": 1.0}
+    beat = {"at": 1.0, "stopped": [], "cpu": cpu, "delay": {"server-0": 0.5}, "gpu": {}}
+    host = pretend(2, 1)[0]
+    message = Message(host=host, say="beat", values=beat | {"machine": machine}, at=1.0)
+    assert list(monitor.take(message)) == []
+    (span,) = monitor.machines.values()
+    assert span[1].servers == (ServerUse(process="server-0", cpu_seconds=2.0, run_delay=0.5),)
+    found = machine_values(monitor.machines)[host.name][1]["servers"]
+    assert found == [{"process": "server-0", "cpu_seconds": 2.0, "run_delay": 0.5}]
 
 
 def test_a_disturbance_stands_in_the_message_of_a_good_job_and_not_in_a_rehearsals() -> None:
@@ -128,7 +205,11 @@ def test_counters_are_read_as_the_kernel_writes_them() -> None:
     assert processors("") == {"cores": 0, "busy": 0.0, "stolen": 0.0}
     assert swapped("nr_free_pages 9\npswpin 2\npswpout 3\n") % 5 == 0
     assert swapped("") == 0
+    assert interface_bytes(DEV) == {"lo": [100, 200], "eth0": [7000, 8]}
+    assert interface_bytes("") == {}
+    assert (retransmits(SNMP), retransmits("")) == (42, 0)
     told = Counters().read(0.0, 7.0, {0})
+    assert "lo" in told["network"]
     assert told["ours"] > 7.0
     assert told["machine"]
     MachineCounters(at=0.0, **told)

@@ -1,6 +1,7 @@
 """A host may send messages of its own processes only; otherwise it is lost."""
 
 import json
+import math
 import random
 import threading
 import time
@@ -42,12 +43,14 @@ JOB = plan(TRIAL, HOSTS, 1)
 MACHINE = {"machine": "m", "cores": 2, "busy": 1.0, "ours": 0.5, "stolen": 0.0, "swapped": 0}
 MACHINE |= {"throttled": 0, "clock": 2.5, "gpu_programs": [7], "energy": {"rapl": 3.0, "gpu": "no"}}
 WINDOW = {"event": "window", "rank": 0, "index": 0, "seconds": 0.5, "end": 9.0, "images": 4}
+WINDOW |= {"own_seconds": 0.4, "input_wait": 0.1, "run_delay": 0.0}
 READY = {"event": "ready", "rank": 0, "num_workers": 2, "worker_batch": 4, "instructions": "avx2"}
 NOTE = {"kind": "little-computing", "figures": {"megabytes": 9.0, "seconds": 0.1}, "scope": {}}
 DONE = {"event": "done", "rank": 0, "ended": "windows", "weight_hash": "0", "notes": [NOTE]}
 EPOCH = {"event": "epoch", "rank": 0, "epoch": 0, "correct": 3, "total": 4}
 EVENTS = [READY, WINDOW, EPOCH, {"event": "validating", "rank": 0, "total": 3}, DONE]
 EVENTS += [{"event": "refused", "rank": -1, "count": 3}, {"event": "registered", "rank": -1}]
+EVENTS += [{"event": "measured", "rank": 0}]
 EVENTS += [{"event": "failed", "rank": 0, "message": "no", "error": "ValueError"}]
 SAID: list[dict[str, Any]] = [
     {"say": "hello", "pid": 7},
@@ -55,6 +58,8 @@ SAID: list[dict[str, Any]] = [
     | {"machine": MACHINE},
     {"say": "beat", "at": 9.0, "stopped": [], "cpu": {"worker-0": 2.5}, "gpu": {}}
     | {"machine": MACHINE | {"busy": 9.0, "cores": 0, "stolen": 5.0}},
+    {"say": "beat", "at": 9.0, "stopped": [], "cpu": {}, "gpu": {}, "delay": {"worker-0": 0.5}}
+    | {"machine": MACHINE | {"network": {"eth0": (10, 2**61)}, "retransmits": 3}},
     {"say": "started", "id": "worker-0", "pid": 8},
     {"say": "refused", "id": "worker-0", "why": "no"},
     *({"say": "event", "id": "worker-0", "lines": [json.dumps(one)]} for one in EVENTS),
@@ -115,7 +120,32 @@ def test_a_host_speaks_for_its_own_processes_alone(say: str, name: str) -> None:
         asked().read(line(say=say, id=name, **values), 0.0)
 
 
-@pytest.mark.parametrize("part", [{"cpu": {"worker-1": 1.0}}, {"stopped": ["worker-1"]}])
+ODD_NETWORKS: list[Any] = [
+    *({"eth0": value} for value in ((-1, 0), (0, 2**63), (1,), (1.5, 0))),
+    {str(n): (0, 0) for n in range(101)},
+    [],
+]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *({"delay": {"worker-0": value}} for value in (-1, math.nan, 1e300, "1", None)),
+        *({"gpu": {"0": value}} for value in (-0.1, 1.5, math.nan)),
+        *({"machine": MACHINE | {"network": value}} for value in ODD_NETWORKS),
+        *({"machine": MACHINE | {"retransmits": value}} for value in (-1, 10**16, 0.5)),
+    ],
+    ids=range(17),
+)
+def test_a_heartbeat_with_absurd_figures_breaks_the_protocol(part: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError, match="beat: "):
+        asked().read(line(**SAID[1] | part), 0.0)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"cpu": {"worker-1": 1.0}}, {"delay": {"worker-1": 1.0}}, {"stopped": ["worker-1"]}],
+)
 def test_a_heartbeat_is_about_processes_of_its_host_alone(part: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError, match="beat: expected a process of this host"):
         asked().read(line(**SAID[1] | part), 0.0)
@@ -200,7 +230,7 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
         monitor = JobMonitor(JOB, Deadlines(), 0.0, 3)
         for message in chance.sample(SAID, 4):
             if "lines" in message and chance.random() < 0.7:
-                event = mutated(chance, json.loads(chance.choice(SAID[5:13])["lines"][0]))
+                event = mutated(chance, json.loads(json.dumps(chance.choice(EVENTS))))
                 message = message | {"lines": [json.dumps(event)]}  # noqa: PLW2901
             elif chance.random() < 0.7:
                 message = mutated(chance, message)  # noqa: PLW2901

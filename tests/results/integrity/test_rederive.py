@@ -123,6 +123,17 @@ def test_a_changed_event_is_told_by_rank_and_window(run: Path, tmp_path: Path) -
     ), wrong
 
 
+@pytest.mark.parametrize("name", ["input_wait", "run_delay", "own_seconds"])
+def test_a_changed_wait_is_told(run: Path, tmp_path: Path, name: str) -> None:
+    changed = copy(run, tmp_path)
+    shutil.rmtree(changed / "report")
+    path = events_of(changed, "worker-1")
+    line = [json.loads(one) for one in path.read_text().splitlines()][3]
+    replaced(path, f'"{name}": {line[name]}', f'"{name}": 0.125')
+    wrong = verify_report(changed).wrong
+    assert any(f": {name} " in one and "events give 0.125" in one for one in wrong), wrong
+
+
 def test_a_digit_changed_everywhere_but_in_the_events_is_still_found(
     run: Path, tmp_path: Path
 ) -> None:

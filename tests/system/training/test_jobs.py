@@ -23,7 +23,10 @@ def test_a_local_job_on_two_devices_is_measured(tmp_path: Path) -> None:
     assert len(rank.seconds) == 4
     assert set(rank.images) == {record.trial.worker_batch}
     assert rank.facts["arrays"] == 8
-    assert rank.own_seconds == ()
+    assert "bytes_each_way" not in rank.facts
+    assert len(rank.own_seconds) == 3
+    assert rank.input_wait == (0.0,) * 4
+    assert len(rank.run_delay) == 4
 
 
 def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photographs: Path) -> None:
@@ -33,6 +36,10 @@ def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photogr
     first, second = measured(tmp_path, exact, most, deadlines=Deadlines())
     assert first.status == "failed"
     assert "failed: done after 3 of 21 windows; last log lines: rank 0" in first.message
+    (rank,) = second.ranks
+    assert len(rank.own_seconds) == 8
+    assert len(rank.input_wait) == len(rank.seconds)
+    assert 0 < rank.input_wait[0] < rank.seconds[0]
     # Where windows are the most that is measured, the end of training is one of its limits.
     assert second.status == "ok"
     assert "the budget of 1 epochs was spent before the relative precision reached ±2 %" in texts(

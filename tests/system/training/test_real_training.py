@@ -171,7 +171,9 @@ def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
         options = parse([*SMALL, *words, f"--seed={seed}", "--batch-size=8"])
         whole = whole_data(options.data_train)
         data, _ = next(
-            loader.training_batches(options, whole, loader.shuffled_orders(options, whole), rank)
+            loader.training_batches(
+                options, whole, loader.shuffled_orders(options, whole), loader.Reader(rank=rank)
+            )
         )
         return data.asnumpy()
 
