@@ -1,4 +1,4 @@
-"""Stopwatch of this process: wall time, CPU time, and the wait of its threads for a CPU."""
+"""Stopwatch of this process: wall time, CPU time, run delay of its threads."""
 
 import os
 import time
@@ -87,7 +87,7 @@ class RunDelay:
 
 
 class WindowDelays:
-    """Run delay of each window, of which very short ones share the reading of a later one."""
+    """Run delay of each window; very short windows share the reading of a later one."""
 
     def __init__(self, delay: RunDelay | None = None) -> None:
         self._delay = delay or RunDelay()

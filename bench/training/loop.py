@@ -419,7 +419,7 @@ def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
 def _epochs(
     worker: Worker, found: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str, float | None, tuple[float, ...]]:
-    """Train; return the windows, why measuring ended, the last accuracy, and final probes.
+    """Train; return the windows, why measuring ended, last accuracy and probes.
 
     `found`: additional facts for the event `ready`.
     """

@@ -137,7 +137,10 @@ def interference(spans: Mapping[str, Span]) -> list[Note]:
 
 
 def machine_values(spans: Mapping[str, Span]) -> dict[str, list[dict[str, Any]]]:
-    """Return the counters of each host as JSON for the record; amounts are in the last."""
+    """Return the counters of each host as JSON for the record.
+
+    The last counters have the amounts of interference.
+    """
     found = {host: [_values(one, _busiest(span)) for one in span] for host, span in spans.items()}
     for hosts in _by_machine(spans, _COUNTED_SECONDS):
         shared = asdict(amounts(list(hosts.values())))
@@ -157,7 +160,7 @@ def _values(counted: MachineCounters, interface: str) -> dict[str, Any]:
 
 
 def _present(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values that are available; records of earlier versions lack these fields."""
+    """Return the values that are available."""
     return {name: value for name, value in values.items() if value is not None and value != []}
 
 
