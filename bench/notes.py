@@ -77,6 +77,18 @@ class NoteKind(StrEnum):
     TIME_TO_ACCURACY_ALONE = "time-to-accuracy-alone"
     ACCURACY_MISSED = "accuracy-missed"
     VARIANCE_ASSUMED = "variance-assumed"
+    # What bounds the point.
+    BOUND_BY_COMPUTE = "bound-by-compute"
+    BOUND_BY_INPUT = "bound-by-input"
+    BOUND_BY_LINK = "bound-by-link"
+    BOUND_BY_SERVER = "bound-by-server"
+    BOUND_BY_STRAGGLER = "bound-by-straggler"
+    BOUND_BY_CORES = "bound-by-cores"
+    BOUND_BY_INTERFERENCE = "bound-by-interference"
+    BOUND_BY_SYNC = "bound-by-sync"
+    BOUND_BY_MACHINE = "bound-by-machine"
+    BOUND_BY_SEVERAL = "bound-by-several"
+    BOUND_UNKNOWN = "bound-unknown"
     BANDWIDTH = "bandwidth"
     BANDWIDTH_ALONE = "bandwidth-alone"
     # Imported figures.

@@ -17,6 +17,7 @@ from plots.figures.model import joined, scalable
 from plots.tables.scaling import cost_columns, cost_values, varying_columns
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
+from results.explain.verdict import SHARES
 from results.exports.point import point_labels
 from results.scaling import ScalingRow
 from results.store import atomic_file
@@ -42,7 +43,8 @@ COLUMNS = (
     *("baseline", "speedup_baseline", "efficiency_baseline"),
     *("efficiency_baseline_low", "efficiency_baseline_high"),
     *("accuracy", "elapsed_seconds", "peak_memory_bytes", "commit", "standing"),
-    *("bytes_per_second", "notes", "cold", "quality", "quality_reasons"),
+    *("bytes_per_second", "notes", "cold", "quality", "quality_reasons", "verdict"),
+    *(f"share_{name}" for name in SHARES),
 )
 # At the end, and only if some point has a value.
 RARE_COLUMNS = (
@@ -134,7 +136,13 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
         "notes": _kinds(row.all_notes),
         "quality": row.quality and str(row.quality),
         "quality_reasons": _kinds(row.quality_notes),
+        "verdict": row.verdict and str(row.verdict.cause),
+        **{f"share_{name}": share for name, share in _shares(row).items()},
     }
+
+
+def _shares(row: ScalingRow) -> dict[str, float]:
+    return row.verdict.shares if row.verdict else {}
 
 
 def _times(row: ScalingRow) -> dict[str, object]:

@@ -101,6 +101,8 @@ class RankSpeed(NamedTuple):
     cpu_share    CPU seconds per second of its windows; None if not counted
     memory_bytes         peak host memory (resident set); None if not reported
     device_memory_bytes  peak memory of its fullest GPU; None without GPUs
+    input_wait   seconds per step of waiting for images; None if not measured
+    run_delay    seconds per step that its threads waited for a core; None if not measured
     """
 
     rank: int
@@ -111,6 +113,8 @@ class RankSpeed(NamedTuple):
     cpu_share: float | None
     memory_bytes: int | None = None
     device_memory_bytes: int | None = None
+    input_wait: float | None = None
+    run_delay: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +275,7 @@ def summarize(record: RateRecord) -> RepeatSummary:
             *dropped_notes(record.trial, job),
             *steady_state_notes(record.trial, job),
         ),
-        rank_speeds=rank_speeds(record.ranks, job),
+        rank_speeds=rank_speeds(record.ranks, job, record.trial),
     )
 
 
@@ -292,8 +296,9 @@ def _noted(record: RateRecord) -> list[Note]:
     ]
 
 
-def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, ...]:
+def rank_speeds(ranks: Sequence[RateRank], job: JobWindows, trial: Trial) -> tuple[RankSpeed, ...]:
     """Return the speed of each rank in the job's counted windows, ordered by rank."""
+    steps = sum(images for _, images in job.counting) / trial.global_batch
     seconds = job.seconds[:, job.found.dropped :]
     middles, sums = np.median(seconds, axis=1).tolist(), seconds.sum(axis=1).tolist()
     found = []
@@ -302,5 +307,13 @@ def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, 
         own = median(rank.own_seconds) if rank.own_seconds else None
         share = sum(cpu) / whole if cpu else None
         memory = _bytes(rank, HOST_MEMORY), _bytes(rank, DEVICE_MEMORY)
-        found.append(RankSpeed(rank.rank, rank.host, rank.process, middle, own, share, *memory))
+        waits = (_per_step(one, job, steps) for one in (rank.input_wait, rank.run_delay))
+        speed = (middle, own, share, *memory, *waits)
+        found.append(RankSpeed(rank.rank, rank.host, rank.process, *speed))
     return tuple(sorted(found, key=lambda one: one.rank))
+
+
+def _per_step(series: Sequence[float], job: JobWindows, steps: float) -> float | None:
+    """Return the seconds per step of a value per window; None if some windows lack it."""
+    counted = series[job.found.dropped : len(job.each)]
+    return math.fsum(counted) / steps if len(counted) == len(job.counting) else None

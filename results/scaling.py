@@ -7,6 +7,8 @@ from typing import Any
 
 from bench.notes import Note, NoteKind, merged, texts
 from bench.trial import Trial
+from results.explain.measurements import StepMeasurements, point_measurements
+from results.explain.verdict import NOTE_KINDS, Verdict, verdict
 from results.quality import Quality, judge
 from results.rates import ASSUMED_SCATTER, Rate, pool_repeats
 from results.record import Record, differing_values, grouped
@@ -22,6 +24,9 @@ from results.speedup import (
     choose_baselines,
     scaling_over,
 )
+
+_TRAINING = ("synthetic", "real")
+_VERDICTS = frozenset(NOTE_KINDS.values())
 
 
 def mb_per_second(trial: Trial, rate: Rate) -> float:
@@ -54,6 +59,7 @@ class ScalingRow:
     repeats     summaries of the repeats' records
     quality     whether its figures can be published; None without a result, and for simulations
     quality_notes  the reasons against a better quality
+    verdict     what bounds it; None without a result, and for points that do not train
     """
 
     trial: Trial
@@ -70,6 +76,7 @@ class ScalingRow:
     notes: tuple[Note, ...] = ()
     quality: Quality | None = None
     quality_notes: tuple[Note, ...] = ()
+    verdict: Verdict | None = None
 
     @property
     def shown_scaling(self) -> Scaling | None:
@@ -286,7 +293,27 @@ def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Not
         *empty,
     ]
     found: dict[str, Any] = {name: scaling_over(point, base) for name, base in bases.items()}
-    return _judged(replace(point, notes=tuple(notes), **found), bases)
+    judged = _judged(replace(point, notes=tuple(notes), **found), bases)
+    if point.trial.mode not in _TRAINING:
+        return judged
+    base = bases.get("device")
+    return with_verdict(judged, measurements_of(point, base))
+
+
+def measurements_of(point: ScalingRow, base: ScalingRow | None) -> StepMeasurements:
+    """Return the measurements of a point's step and of one device alone."""
+    alone = None
+    if base and base.trial.device_batch == point.trial.device_batch:
+        alone = point_measurements(base.repeats, base.rate)
+    return point_measurements(point.repeats, point.rate, alone)
+
+
+def with_verdict(row: ScalingRow, known: StepMeasurements) -> ScalingRow:
+    """Return the row with the verdict on these measurements, and with its note."""
+    found = verdict(known)
+    kept = tuple(note for note in row.notes if note.kind not in _VERDICTS)
+    own = (found.note,) if found.names_a_cause else ()
+    return replace(row, verdict=found, notes=(*kept, *own))
 
 
 def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note]:

@@ -1,8 +1,11 @@
-"""Tasks `report.compare`, `report.baseline` and `report.history`: compare runs."""
+"""Tasks `report.compare`, `baseline`, `history` and `explain`: compare and judge."""
 
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError, error_line, parse_float, quoted
 from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
+from launch.hosts import ROOT
 from results.errors import StoreError
 from results.run_folder import RECORDS
 from tasks import report
@@ -21,6 +25,7 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
     from results.comparison.compare import Comparison
     from results.comparison.history import HistoryEntry
     from results.run import Run
+    from results.scaling import ScalingRow
 
 REGRESSED = 4
 
@@ -230,3 +235,68 @@ def readable_runs(names: str) -> list[Run]:
             )
         )
     return found
+
+
+@task(
+    {
+        "point": OptionHelp(
+            "WORDS", "Words of the points' names, such as 'alexnet x2'", empty="all"
+        ),
+        "run": RUN,
+        "confirm": OptionHelp("", "Run the counter-experiment of the one point chosen"),
+    },
+    example="'alexnet x2' --run monday",
+    by_place=["point", "run"],
+)
+@command
+def report_explain(c, point="", run="", confirm=False):  # type: ignore[no-untyped-def]
+    """Print what bounds each point, with the evidence.
+
+    Prints the seconds of a step by cause, what was not measured, and a counter-experiment as a
+    command. With --confirm runs it, and prints whether the step changes as the cause predicts.
+    """
+    from bench.settings.point_names import chosen
+    from plots.items import plain_lines
+    from plots.tables.explanation import explanations
+    from results.run import load
+
+    found = load(run_folder(run))
+    trials = set(chosen([row.trial for row in found.rows], point))
+    rows = [row for row in found.rows if row.trial in trials]
+    lines = plain_lines(explanations(found, rows))
+    echo(*lines or ["no point with a throughput of training"])
+    if confirm:
+        _confirm(found, rows, packed=report.is_packed(run))
+
+
+def _confirm(run: Run, rows: Sequence[ScalingRow], *, packed: bool) -> None:
+    """Run the counter-experiment of the only row, and print its result."""
+    from bench.settings.point_names import point_words
+    from plots.tables.explanation import confirm_run, confirm_words, confirmation
+    from results.explain.experiment import experiment
+    from results.run import load
+
+    tests = [(row, row.verdict and experiment(row.trial, row.verdict)) for row in rows]
+    known = [(row, test) for row, test in tests if test]
+    if len(known) != 1:
+        got = f"{len(known)} of {len(rows)}"
+        expected = "one point with a counter-experiment"
+        fix = "Choose a point: fab report.explain WORDS --confirm"
+        raise SpecError(error_line("--confirm", expected=expected, got=got, fix=fix))
+    if packed or not run.location:
+        problem = "a packed run, or one without a stored sweep, cannot be measured again"
+        raise StoreError(error_line("--confirm", problem=problem, fix="Name a run's folder"))
+    ((row, test),) = known
+    trials = [one.trial for one in run.rows]
+    argv = confirm_words(
+        run, point_words(trials)[trials.index(row.trial)], row, test, str(run.folder)
+    )
+    done = subprocess.run([sys.executable, "-m", "fabric", *argv], cwd=ROOT, check=False)
+    if done.returncode not in {0, report.UNSTEADY}:
+        raise Exit("the counter-experiment has no result; see the lines above", code=5)
+    measured = load(report.RUNS / confirm_run(run, row, test)).rows
+    steps = [one.verdict.measurements.step for one in measured if one.verdict]
+    before = steps[0] if test.settings else row.verdict and row.verdict.measurements.step
+    if not steps or not steps[-1] or not before:
+        raise Exit("the counter-experiment has no result; see the lines above", code=5)
+    echo(confirmation(test, before, steps[-1]))

@@ -30,6 +30,7 @@ from plots.format import (
 from plots.items import Item, markdown_list, plain_lines
 from plots.point_labels import settings_of
 from plots.summary import summary_items
+from plots.tables.explanation import VERDICT_NOTE, is_filled, verdict_cell
 from plots.tables.layout import markdown_table, terminal_table
 from plots.tables.training import memory_items, time_cells, time_notes
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
@@ -63,6 +64,7 @@ HEADER = (
     "accuracy",
     "time to accuracy",
     "epochs",
+    "verdict",
     "quality",
     "status",
 )
@@ -70,7 +72,7 @@ HEADER = (
 MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
 _TEXT = (
-    *("network", "kvstore", "quality", "status"),
+    *("network", "kvstore", "verdict", "quality", "status"),
     *(name for name, field in FIELDS.items() if field.type not in {bool, int, float}),
 )
 # The columns before those of the fields that vary.
@@ -79,7 +81,7 @@ _NAMED = 2
 WIDE, NOTES = "wide", "notes"
 _MOST_TROUBLES = 5
 # Columns to leave out on a narrow terminal, in this order.
-_OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n", "quality")
+_OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n", "verdict", "quality")
 
 
 def cost_headers(costs: Costs) -> tuple[str, ...]:
@@ -215,7 +217,8 @@ def filled_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return header and cells, without the columns that are empty for every point."""
     names, found = header(costs, rows), table(rows, costs)
-    filled = [any(column) for column in zip(*found, strict=True)] or [True] * len(names)
+    columns = list(zip(*found, strict=True)) or [("?",)] * len(names)
+    filled = [is_filled(*one) for one in zip(names, columns, strict=True)]
     return list(compress(names, filled)), [list(compress(one, filled)) for one in found]
 
 
@@ -242,6 +245,7 @@ def cells(row: ScalingRow, fields: Sequence[str] = (), costs: Costs = NO_COSTS) 
         _efficiency(row.worker),
         _accuracy(row),
         *time_cells(row),
+        verdict_cell(row),
         *baseline,
         *map(_amount, costs.found(row)),
         row.quality or "",
@@ -335,6 +339,8 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
     if any(row.accuracy is not None for row in rows):
         lines.append("accuracy: of the last validation, mean of the repeats.")
     lines += time_notes(rows)
+    if any(row.verdict and row.verdict.seconds for row in rows):
+        lines.append(VERDICT_NOTE)
     if any(row.has_caveats for row in rows):
         lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):
@@ -463,7 +469,7 @@ def short_table(
     efficiency = f"efficiency vs {chosen}" if chosen else "efficiency"
     fields = varying_columns(rows)
     first = [*HEADER[:_NAMED], *fields, "devices"]
-    names = [*first, "images/s", efficiency, *money, "accuracy", "quality", "status"]
+    names = [*first, "images/s", efficiency, *money, "accuracy", "verdict", "quality", "status"]
     found = []
     for row in rows:
         full = dict(zip(first, cells(row, fields), strict=False))
@@ -472,7 +478,7 @@ def short_table(
         cell_of = {"images/s": format_rate(rate) if rate else "", efficiency: _efficiency(shown)}
         marked = f" {MARK}" * row.has_caveats
         cell_of |= {"quality": f"{row.quality or ''}{marked}", "status": row.status}
-        cell_of |= {"accuracy": _accuracy(row)}
+        cell_of |= {"accuracy": _accuracy(row), "verdict": verdict_cell(row)}
         cell_of |= dict(zip(money, map(_amount, costs.found(row)), strict=False))
         found.append([str((full | cell_of)[name]) for name in names])
     if len({tuple(one[: len(first)]) for one in found}) < len(found):
@@ -480,7 +486,7 @@ def short_table(
         for one, row in zip(found, rows, strict=True):
             one.insert(len(first), str(row.trial.device_batch))
     needed = [
-        any(column) and (name != "status" or any(one != "ok" for one in column))
+        is_filled(name, column) and (name != "status" or any(one != "ok" for one in column))
         for name, column in zip(names, zip(*found, strict=True), strict=True)
     ]
     return list(compress(names, needed)), [list(compress(one, needed)) for one in found]

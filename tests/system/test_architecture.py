@@ -48,8 +48,10 @@ SEAMS = {
     # How an imported job was started is read as a worker's options are.
     "results.imports": ("results.*", "bench.training.options", *_RESULTS),
     "results.prediction": ("results.*", *_RESULTS),
+    "results.explain": ("results.*", *_RESULTS),
     "results.integrity": ("results.*", "results.cost.prices", *_RESULTS),  # the digest covers them
-    "results": _RESULTS,
+    # A row has its verdict, as it has its quality.
+    "results": ("results.explain.measurements", "results.explain.verdict", *_RESULTS),
     "launch.remote": (),
     "launch.transport": ("launch.remote", "launch.hosts", "bench.errors"),
     "launch.job": ("launch.transport", "launch.remote", "launch.hosts", *_LAUNCH),

@@ -37,7 +37,8 @@ WITH_EXAMPLE = (
     *("data.pack", "data.partition", "data.upload"),
     *("data.prepare", "data.sample", "data.verify", "hosts.check", "hosts.install", "hosts.logs"),
     *("hosts.push-data", "practice.up", "report.baseline", "report.build", "report.compare"),
-    *("report.figure", "report.predict", "report.show", "report.table", "report.verify"),
+    *("report.explain", "report.figure", "report.predict", "report.show", "report.table"),
+    "report.verify",
     *("results.export", "results.import", "results.trace"),
 )
 

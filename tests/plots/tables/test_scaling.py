@@ -39,7 +39,8 @@ CONTRACT = (
     "efficiency_worker,efficiency_worker_low,efficiency_worker_high,baseline,speedup_baseline,"
     "efficiency_baseline,efficiency_baseline_low,efficiency_baseline_high,accuracy,"
     "elapsed_seconds,peak_memory_bytes,commit,standing,bytes_per_second,notes,cold,"
-    "quality,quality_reasons"
+    "quality,quality_reasons,verdict,share_compute,share_input,share_link,share_server,"
+    "share_straggler,share_cores,share_sync,share_unexplained"
 )
 
 
@@ -286,7 +287,13 @@ def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
     rows = scaling(points(PUBLISHED))
     whole, narrow = terminal(rows), terminal(rows, without=("batch", "vs 1 host"))
     names = [str(column.header) for column in narrow.columns]
-    without = {"vs 1 worker", "accuracy", "time to accuracy", "epochs"}  # no point has a value
+    without = {
+        "vs 1 worker",
+        "accuracy",
+        "time to accuracy",
+        "epochs",
+        "verdict",
+    }  # no point has a value
     assert set(HEADER) - set(names) == without | {"batch", "vs 1 host"}
     assert len(whole.columns) == len(HEADER) - len(without)
     speedup = narrow.columns[names.index("speed-up")]

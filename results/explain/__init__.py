@@ -1,0 +1,1 @@
+"""What bounds a point: budget of its step, verdict, counter-experiment."""
