@@ -245,7 +245,7 @@ def readable_runs(names: str) -> list[Run]:
         "run": RUN,
         "confirm": OptionHelp("", "Run the counter-experiment of the one point chosen"),
     },
-    example="'alexnet x2' --run monday",
+    example="--point 'alexnet x2' --run monday",
     by_place=["point", "run"],
 )
 @command
