@@ -106,6 +106,9 @@ def _pixels(image: str, recipe: Recipe, options: Options) -> Any:
     out = np.empty(options.image_shape, np.float32)
     try:
         fill(encode(Path(image).read_bytes(), recipe), options, out, image)
+    except IsADirectoryError as error:
+        fix = f"Name its images, such as {image.rstrip('/')}/*.jpg"
+        raise SpecError(error_line(image, expected="an image", got="a folder", fix=fix)) from error
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         raise SpecError(error_line(image, problem=problem, fix="Check the path")) from error

@@ -32,7 +32,7 @@ from bench.engines import server
 from bench.environment import computing, software
 from bench.errors import SpecError, error_line
 from bench.kvstores import is_distributed
-from bench.networks import NETWORKS, named
+from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images
 from bench.notes import as_json
 from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
@@ -202,9 +202,23 @@ def _fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str]) -> list[st
         fix = "Continue with 'python -m bench.fine_tune' and the same options, without --network"
         raise SpecError(error_line(prefix, problem=problem, fix=fix))
     found = input_format.read(prefix)
-    if found and found.network and not _NETWORK & input_format.given_options(argv):
-        typed["network"] = found.network
+    if found and found.network:
+        if _NETWORK & input_format.given_options(argv):
+            _check_network(typed, found.network)
+        else:
+            typed["network"] = found.network
     return input_format.fill_from_checkpoint(typed, argv, prefix)
+
+
+def _check_network(typed: dict[str, Any], before: str) -> None:
+    """Raise SpecError if the given network is not that of the checkpoint to continue."""
+    (family, depth), (wanted, layers) = named(typed["network"]), named(before)
+    depth = typed["num_layers"] or depth
+    if family == wanted and (depth == layers or before == wanted):
+        return  # earlier versions wrote no depth
+    path = input_format.path_of(typed["model_prefix"])
+    expected, got = f"{before}, as in {path}", describe(family, depth)
+    raise SpecError(error_line("--network", expected=expected, got=got, fix="Leave it out"))
 
 
 def _check_assumed(typed: dict[str, Any], argv: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from im2rec_tools.errors import error_line
@@ -75,6 +76,16 @@ class ProgramParser(argparse.ArgumentParser):
         )
         self._positionals.title, self._optionals.title = "Arguments", "Options"
         self.add_argument("-h", "--help", action="help", help="Print this help and exit")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line; an unknown option is an error that names the nearest known one."""
+        found, others = self.parse_known_args(args, namespace)
+        if others:
+            names = [one.partition("=")[0] for one in others if one.startswith("--")]
+            near = [*get_close_matches(names[0], self._option_string_actions, n=1)] if names else []
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
+        return found
 
     def error(self, message: str) -> NoReturn:
         """Print one line for a wrong command line, and exit with 2."""

@@ -187,8 +187,8 @@ def assumption_note(typed: dict[str, Any], argv: Sequence[str], prefix: str) -> 
     named = given_options(argv)
     flags = [(f"--{name.replace('_', '-')}", name) for name in _NORMALIZATION]
     used = ", ".join(f"{flag} {typed[name]}" for flag, name in flags if flag not in named)
-    if not used or path_of(prefix).exists():
-        return ""
+    if not used or path_of(prefix).exists() or not Path(f"{prefix}-symbol.json").exists():
+        return ""  # without a symbol there is no checkpoint at all
     mean: tuple[float, ...] = PART_FIELDS["rgb_mean"].default
     other = "--rgb-mean" not in named and _numbers(typed["rgb_mean"]) != mean
     usual = f" (the default of bench.train_imagenet is --rgb-mean {_text(mean)})" * other

@@ -6,6 +6,7 @@ so that training continues as if it had not been interrupted. It holds arrays an
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -239,11 +240,17 @@ def symbol_of(prefix: str) -> Any:
             error_line(
                 path,
                 expected=f"a checkpoint's network ({error.strerror})",
-                fix="Name the --model-prefix of the training",
+                fix=_prefix_fix(prefix),
             )
         ) from error
     except (mx.base.MXNetError, ValueError) as error:
         raise SpecError(error_line(path, expected="a network that MXNet can read")) from error
+
+
+def _prefix_fix(prefix: str) -> str:
+    """Return the fix of a prefix without a network, which may be the name of a file."""
+    plain = re.sub(r"-(\d{4,}\.(params|optimizer)|symbol\.json|mxscale\.json)$", "", prefix)
+    return f"Give the prefix {plain}" if plain != prefix else "Name the prefix of a training"
 
 
 def parameters_of(prefix: str, epoch: int) -> dict[str, Any]:
@@ -347,6 +354,7 @@ def feature_network(prefix: str, epoch: int, layer: str, contexts: list[Any]) ->
     kept = inside[name]
     parameters = parameters_of(prefix, epoch)
     _check(prefix, kept, parameters)
+    echo(f"starts from {prefix}-{epoch:04d}.params", err=True)
     block = mx.gluon.SymbolBlock(outputs=kept, inputs=mx.sym.var("data", dtype="float32"))
     # These are the symbol's own names; Gluon adds no prefix.
     for one, parameter in block.collect_params().items():

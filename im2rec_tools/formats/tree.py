@@ -42,7 +42,7 @@ def record_files(path: Path) -> list[Path]:
                     path,
                     expected=".rec files",
                     got=f"a prepared folder ({', '.join(parts)})",
-                    fix=f"Give one part of it, such as {next(iter(parts.values()))}",
+                    fix=f"Give {' or '.join(map(str, parts.values()))}",
                 )
             )
         if not found:

@@ -123,7 +123,8 @@ def test_predictions_are_as_accurate_as_the_score(
     assert all(isinstance(one, predict.Prediction) and len(one.classes) == 5 for one in found)
     hits = [one.classes[0][0] == path.parent.name for one, path in zip(found, images, strict=True)]
     assert sum(hits) / len(hits) == pytest.approx(own[1])
-    words = ["predict", "nowhere.jpg", str(images[0]), __file__, f"--model={own[0]}"]
+    folder = str(images[0].parent)
+    words = ["predict", "nowhere.jpg", str(images[0]), __file__, folder, f"--model={own[0]}"]
     monkeypatch.setattr("sys.argv", words)
     with pytest.raises(SystemExit) as exit_:
         predict.main()
@@ -134,7 +135,11 @@ def test_predictions_are_as_accurate_as_the_score(
     assert [line.partition(": ")[2].partition(":")[0] for line in errors] == [
         "nowhere.jpg",
         __file__,
+        folder,
     ]
+    assert errors[-1].endswith(
+        f"expected an image, got a folder. Name its images, such as {folder}/*.jpg"
+    )
 
 
 def test_an_invalid_description_of_a_checkpoint_is_one_line(tmp_path: Path) -> None:
@@ -171,7 +176,13 @@ def test_training_continues_with_the_network_of_its_checkpoint(
     words = [data, f"--model-prefix={prefix}", "--load-epoch=1"]
     found = train_imagenet.parse(words)
     assert (found.network, found.num_layers, found.image_shape) == ("resnet", 20, (3, 28, 28))
-    assert train_imagenet.parse([*words, "--network=resnet-32"]).num_layers == 32
+    assert train_imagenet.parse([*words, "--network=resnet-20"]).num_layers == 20
+    for other in (["--network=resnet-32"], ["--num-layers=32"]):
+        with pytest.raises(
+            SpecError, match=r"--network: expected resnet-20, as in .*, got resnet-32"
+        ):
+            train_imagenet.parse([*words, *other])
+    Path(f"{prefix}-symbol.json").write_text("{}")
     input_format.path_of(prefix).unlink()
     with pytest.raises(SpecError) as error:
         train_imagenet.parse([*words, "--network=resnet-20"])
@@ -212,12 +223,13 @@ def tuned(prefix: str, epoch: int, photographs: Path, *words: str) -> list[str]:
 
 
 def test_fine_tuning_keeps_the_layers_of_a_checkpoint(
-    own: tuple[str, float], modules: str, photographs: Path
+    own: tuple[str, float], modules: str, photographs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for prefix, epoch in ((own[0], 3), (modules, 4)):
         net = build_worker(
             fine_tune.parse(tuned(prefix, epoch, photographs, "--num-classes=17"))
         ).net
+        assert f"starts from {prefix}-{epoch:04d}.params" in capsys.readouterr().err
         saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
         kept = net.collect_params()
         assert net(mx.nd.zeros((2, 3, 32, 32))).shape == (2, 17)
@@ -336,6 +348,7 @@ def test_what_cannot_be_is_one_line(
     (tmp_path / "cut-0003.params").write_bytes(whole[:1000])
     for words, said in (
         (of("nowhere"), "nowhere-symbol.json: expected a checkpoint's network (No such file"),
+        (of("a/m-0003.params"), "Give the prefix a/m"),
         (of(own[0], "--load-epoch=9"), "there: m-0001.params, m-0002.params, m-0003.params"),
         (of(str(tmp_path / "cut"), "--load-epoch=3"), "got 1000 bytes that are truncated or in"),
         (of(str(tmp_path / "bad")), "expected a network that MXNet can read"),

@@ -81,7 +81,9 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
             "bfloat16: MXNet 1.9.1 has it on CPU",
         ),
         ("--kv-store nccl --benchmark 1 --windows 1", "nccl: expected --gpus, got none"),
-        ("--learning-rate 1", "unrecognized arguments: --learning-rate 1"),
+        ("--learning-rate 1", "unrecognized arguments: --learning-rate 1. Run"),
+        ("--epochs 3", "unrecognized arguments: --epochs 3 (did you mean --num-epochs?). Run"),
+        ("--netwrok=tiny", "--netwrok=tiny (did you mean --network?)"),
     ],
 )
 def test_a_mistake_is_one_line(line: str, said: str) -> None:
