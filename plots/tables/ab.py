@@ -59,7 +59,7 @@ def remarks(records: Sequence[Record]) -> list[str]:
 
 def busy_lines(busy: Sequence[str]) -> list[str]:
     """Return a line on what other programs used before the first run, if anything."""
-    return [f"doubtful: before the first run, {'; '.join(busy)}. {_AGAIN}"] if busy else []
+    return [f"doubtful: {'; '.join(busy)} before the first run. {_AGAIN}"] if busy else []
 
 
 def doubtful_lines(records: Sequence[Record]) -> list[str]:

@@ -289,7 +289,7 @@ def test_a_hopeless_measurement_stops_and_the_load_is_checked_before(
     options = {"sweep": sweep_file(tmp_path, text), "point": "x1", "windows": "2", "blocks": "3"}
     fabfile.ab.bench_ab.body(Context(), "", "lr=0.5", run=f"{tmp_path}/r", **options)
     said = capsys.readouterr().out.splitlines()
-    doubt = "doubtful: before the first run, others use 1.7 of 2 cores. Measure again on"
+    doubt = "doubtful: others use 1.7 of 2 cores before the first run. Measure again on"
     assert any(line.startswith(doubt) for line in said)
     page = (tmp_path / "r" / "report" / "ab.md").read_text()
     assert f"- {doubt}" in page
