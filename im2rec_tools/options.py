@@ -78,7 +78,7 @@ class ProgramParser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="help", help="Print this help and exit")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse a command line; an unknown option is an error that names the nearest known one."""
+        """Parse a command line; the error of an unknown option names the nearest one."""
         found, others = self.parse_known_args(args, namespace)
         if others:
             names = [one.partition("=")[0] for one in others if one.startswith("--")]
