@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,8 @@ from typing import IO
 
 from im2rec_tools.errors import DataError, error_line
 
+_ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)")
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r"}
 _ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
 
 
@@ -211,3 +214,13 @@ def format_size(count: float) -> str:
 def tsv_line(*cells: object) -> str:
     """Return a line of a .tsv; tabs and line ends in cells are escaped."""
     return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"
+
+
+def tsv_cells(line: str) -> list[str]:
+    """Return the cells of a line of a .tsv; the inverse of `tsv_line` and `write_text`."""
+
+    def plain(found: re.Match[str]) -> str:
+        code = found[1]
+        return chr(int(code[1:], 16)) if len(code) > 1 else _CONTROLS.get(code, code)
+
+    return [_ESCAPED.sub(plain, cell) for cell in line.removesuffix("\n").split("\t")]

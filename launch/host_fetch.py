@@ -1,21 +1,23 @@
 """Fetch of a data set's shares by the hosts themselves, from a URL."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from bench.data.partition import FILE, HostPartition, text
 from im2rec_tools.packing import manifest
 from im2rec_tools.transfer.fetch_job import FetchJob, fetch
-from im2rec_tools.transfer.file_list import WantedFile, share, wanted_files
+from im2rec_tools.transfer.file_list import TooFewError, WantedFile, share, wanted_files
 from im2rec_tools.transfer.sources import Sources
 from im2rec_tools.transfer.urls import Url
 from launch.hosts import Host, lease_owner
-from launch.push import contents, push
+from launch.push import Pushing, PushProgress, contents, push, side_by_side
 from launch.remote import limits
 from launch.remote.errors import LaunchError, error_line
-from launch.transport.client import RemoteProgram, catch_errors, map_hosts
+from launch.transport.client import RemoteProgram
 from launch.transport.line import Starter
 
 _TRAIN = "train/"
@@ -25,11 +27,12 @@ _TRAIN = "train/"
 class HostShare:
     """The files that one host fetches.
 
-    label: of the shards among them, None if there are none.
+    label: of the shards among them, None if there are none. scratch: an own folder here.
     """
 
     files: tuple[WantedFile, ...]
     label: HostPartition | None
+    scratch: Path
 
 
 def host_shares(urls: Sequence[Url], hosts: int, scratch: Path) -> list[HostShare]:
@@ -48,12 +51,19 @@ def host_shares(urls: Sequence[Url], hosts: int, scratch: Path) -> list[HostShar
         files = wanted_files(urls, None, sources)
     train = [one for one in files if one.name.startswith(_TRAIN)] or files
     whole = tuple(one for one in files if one not in train)
-    shares = [share(train, index, hosts) for index in range(1, hosts + 1)]
+    try:
+        shares = [share(train, index, hosts) for index in range(1, hosts + 1)]
+    except TooFewError:
+        expected, fix = f"a file or shard for each of {hosts} hosts", "Name fewer hosts"
+        raise LaunchError(
+            error_line("SOURCE", expected=expected, got="fewer files", fix=fix)
+        ) from None
     counts = _image_counts(shares, scratch)
     return [
         HostShare(
             files=(*mine, *whole),
             label=HostPartition(index=index, images=counts) if all(counts) else None,
+            scratch=scratch,
         )
         for index, mine in enumerate(shares)
     ]
@@ -78,57 +88,63 @@ def _images(rec: Path) -> int:
 
 
 def fetch_on_hosts(
-    given: Sequence[HostShare], hosts: Sequence[Host], start: Starter, into: str, scratch: Path
-) -> list[str]:
-    """Let every host fetch its share into a folder; return a line per host.
+    given: Sequence[HostShare],
+    hosts: Sequence[Host],
+    start: Starter,
+    into: str,
+    done: dict[str, str],
+) -> Iterator[PushProgress]:
+    """Let every host fetch its share into a folder; yield the progress of all.
 
-    into: relative to the checkout on the hosts, or absolute.
+    into: relative to the checkout on the hosts, or absolute. done: gets the result of each host.
 
     Raises LaunchError at the end, with the errors of all hosts that failed.
     """
-
-    def act(index: int) -> str:
-        return f"{hosts[index].name}: {_fetched(given[index], hosts[index], start, into, scratch)}"
-
-    found = map_hosts(catch_errors(act), range(len(hosts)), len(hosts))
-    if failed := [str(one) for one in found if isinstance(one, LaunchError)]:
-        raise LaunchError("; ".join(failed))
-    return [one for one in found if isinstance(one, str)]
+    pairs = zip(given, hosts, strict=True)
+    running = [_fetched(one, host, start, into, done) for one, host in pairs]
+    return side_by_side(running, len(hosts))
 
 
-def _fetched(given: HostShare, host: Host, start: Starter, into: str, scratch: Path) -> str:
-    """Fetch the files of each folder, then push the label; return the last lines."""
-    folders: dict[str, list[WantedFile]] = {}
-    for one in given.files:
-        folders.setdefault(str(PurePosixPath(one.name).parent), []).append(one)
-    lines = [_fetched_folder(host, start, into, *each) for each in folders.items()]
-    if given.label:
-        file = scratch / f"{given.label.index}.{FILE}"
-        file.write_text(text(given.label), encoding="utf-8")
-        train = next(one.name for one in given.files if one.name.endswith(".rec"))
-        name = str(PurePosixPath(train).parent / FILE)
-        for _ in push([contents(file, name)], host, start, into):
-            pass
-        lines.insert(0, given.label.label)
-    return "; ".join(lines)
-
-
-def _fetched_folder(
-    host: Host, start: Starter, into: str, folder: str, files: Sequence[WantedFile]
-) -> str:
-    named = [one.url.text for one in files if not one.optional]
+def _fetched(
+    given: HostShare, host: Host, start: Starter, into: str, done: dict[str, str]
+) -> Pushing:
+    """Fetch the files of a host, then push the label of its shards."""
     message = {
         "do": "fetch",
         "tree": host.tree,
         "python": host.python,
         "owner": lease_owner(host),
-        "words": [*named, str(PurePosixPath(into, folder))],
+        "request": json.dumps({"folder": into, "files": [_asked(one) for one in given.files]}),
     }
+    count, lines = len(given.files), list[str]()
     with closing(RemoteProgram(host, start, "environment")) as program:
-        done = program.request(message, limits.FETCH_SECONDS, "done")
-    last = str(done["lines"][-1]).strip() if done["lines"] else ""
-    if done["code"]:
-        problem = " | ".join(str(line).strip() for line in done["lines"])
-        fix = "Run the same command again to continue"
+        for answer in program.answers(message, limits.FETCH_SECONDS, "progress", "done"):
+            if answer["say"] == "done":
+                lines = [str(line).strip() for line in answer["lines"]]
+                break
+            step, moved, total = answer["step"], answer["done"], answer["total"]
+            yield PushProgress(host=host.name, step=step, files=count, done=moved, total=total)
+    if answer["code"]:
+        problem, fix = " | ".join(lines), "Run the same command again to continue"
         raise LaunchError(error_line(host.name, problem=problem, fix=fix))
-    return last
+    result = lines[-1] if lines else ""
+    if given.label:
+        file = given.scratch / f"{given.label.index}.{FILE}"
+        file.write_text(text(given.label), encoding="utf-8")
+        train = next(one.name for one in given.files if one.name.endswith(".rec"))
+        yield from push(
+            [contents(file, str(PurePosixPath(train).parent / FILE))], host, start, into
+        )
+        result = f"{given.label.label}; {result}"
+    done[host.name] = f"{host.name}: {result}"
+
+
+def _asked(one: WantedFile) -> dict[str, Any]:
+    """Return a file of a request: im2rec_tools/transfer/host_program.py."""
+    return {
+        "url": one.url.text,
+        "name": one.name,
+        "size": one.listed.size,
+        "digests": dict(one.listed.digests),
+        "optional": one.optional,
+    }

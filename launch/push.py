@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from launch.hosts import Host, lease_owner
 from launch.remote.errors import LaunchError, error_line
@@ -45,13 +45,13 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class PushProgress:
-    """Progress of a host's push, in bytes of `files` compared or copied files.
+    """Progress of a host's push or fetch, in bytes of `files` compared or copied files.
 
     `other` are the files that the host had complete, with different contents.
     """
 
     host: str
-    step: Literal["comparing", "copying"]
+    step: str
     files: int
     done: int
     total: int
@@ -151,9 +151,7 @@ class _MissingFile:
     other: bool = False
 
 
-def _moved(
-    host: Host, step: Literal["comparing", "copying"], files: int, done: int, total: int
-) -> PushProgress:
+def _moved(host: Host, step: str, files: int, done: int, total: int) -> PushProgress:
     return PushProgress(host=host.name, step=step, files=files, done=done, total=total)
 
 
@@ -229,8 +227,8 @@ def _copied(missing: Sequence[_MissingFile], receiver: RemoteProgram, host: Host
         receiver.send({"do": "end", "crc": crc})
 
 
-def side_by_side(pushes: Sequence[Pushing]) -> Iterator[PushProgress]:
-    """Run several pushes, eight at a time, and yield their progress.
+def side_by_side(pushes: Sequence[Pushing], at_once: int = _AT_ONCE) -> Iterator[PushProgress]:
+    """Run several pushes at a time, and yield their progress.
 
     A failure ends no other.
 
@@ -249,7 +247,7 @@ def side_by_side(pushes: Sequence[Pushing]) -> Iterator[PushProgress]:
         finally:
             inbox.put(None)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         running = [pool.submit(follow, one) for one in pushes]
         try:
             for _ in running:

@@ -29,8 +29,9 @@ _MOST_IMAGES = 1e9
 
 
 def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]":
-    """Show the progress of each host's push in MB; return the last of each host."""
+    """Show the progress of each host in MB, with an estimate; return the last of each host."""
     from im2rec_tools.bars import Bars
+    from im2rec_tools.progress import Progress
 
     last: dict[str, PushProgress] = {}
     with Bars() as bars:
@@ -38,7 +39,8 @@ def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]
             last[moved.host] = moved
             step = f"{moved.host}: {moved.step}"
             if moved.total:
-                bars.show(step, moved.done // 10**6, -(-moved.total // 10**6), "MB")
+                done, total = moved.done // 10**6, -(-moved.total // 10**6)
+                bars.follow(Progress(step=step, done=done, total=total, unit="MB"))
     return last
 
 
@@ -95,7 +97,11 @@ def _fetch_data(source: str, host_options: HostOptions, into: str, *, shared: bo
     urls = parse_urls("SOURCE", source)
     with ready_hosts(host_options) as (hosts, start), scratch() as folder:
         given = host_shares(urls, len(hosts), folder)
-        echo(*fetch_on_hosts(given, hosts, start, into, folder))
+        done: dict[str, str] = {}
+        try:
+            show_progress(fetch_on_hosts(given, hosts, start, into, done))
+        finally:
+            echo(*[done[host.name] for host in hosts if host.name in done])
         if given[0].label:
             rec = next(one.name for one in given[0].files if one.name.endswith(".rec"))
             echo(*described(str(Path(into, rec).parent), hosts, start))

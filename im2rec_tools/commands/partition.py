@@ -2,7 +2,7 @@
 
 import tarfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
 from google_crc32c import extend
@@ -13,7 +13,7 @@ from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import atomic_file, check_space, format_size, lock
 from im2rec_tools.formats.lists import even_runs
 from im2rec_tools.formats.tars import Member, members
-from im2rec_tools.formats.tree import classes
+from im2rec_tools.formats.tree import classes, walk
 from im2rec_tools.progress import Plan, Progress, Update
 from im2rec_tools.transfer.file_list import ListedFile, write_listing
 from im2rec_tools.transfer.upload_job import described
@@ -44,10 +44,10 @@ def partition(root: Path, out: Path, part: tuple[int, int]) -> Plan:
 
     part: share of the classes, (1, 1) for all. A share goes to OUT/part-I-of-N.
 
-    Tars that have the images are kept. Raises DataError for a tree without classes, or with a
-    class name that no list can have.
+    The tar of a class has the folders below it, too. Tars that have the images are kept. Raises
+    DataError for a tree without classes, or with a class name that no list can have.
     """
-    found = classes(root)
+    found, beside = _images(root)
     names = list(found)
     if len(names) < part[1]:
         expected, fix = f"at least {part[1]} classes", "Give --part a smaller number"
@@ -66,6 +66,7 @@ def partition(root: Path, out: Path, part: tuple[int, int]) -> Plan:
                 for name in mine
                 if not _is_there(folder / f"{name}.tar", root / name, found[name])
             ]
+            _check_others(folder, mine)
             check_space(folder, sum(sizes[name] for name in left), "Use another disk")
             listed, done = list[ListedFile](), 0
             for name in mine:
@@ -76,10 +77,35 @@ def partition(root: Path, out: Path, part: tuple[int, int]) -> Plan:
                     listed.append(described(folder, f"{name}.tar"))
                 done += len(found[name])
             write_listing(folder, listed)
+        if beside:
+            yield f"{beside} images beside the class folders are in no tar"
         size = format_size(sum(sizes.values()))
         yield f"{total} images of {len(mine)} classes in {folder}: {size}, {len(left)} tars written"
 
     return Plan(says=[f"would write {len(mine)} class tars to {folder}"], work=work)
+
+
+def _images(root: Path) -> tuple[dict[str, list[str]], int]:
+    """Return the paths of each class's images below its folder, and how many have no class."""
+    found: dict[str, list[str]] = {}
+    beside = 0
+    for name, images in walk(root):
+        top, _, below = name.partition("/")
+        if name == ".":
+            beside = len(images)
+        else:
+            found.setdefault(top, []).extend(str(PurePosixPath(below, one)) for one in images)
+    return (dict(sorted(found.items())) if found else classes(root)), beside
+
+
+def _check_others(folder: Path, classes: Sequence[str]) -> None:
+    """Raise DataError if a folder has tars of other classes, which an upload would list."""
+    others = sorted({one.stem for one in folder.glob("*.tar")} - set(classes))
+    if others:
+        expected = "tars of these classes only"
+        fix = "Move it away, or write to another folder"
+        place = folder / f"{others[0]}.tar"
+        raise DataError(error_line(place, expected=expected, got="another tar", fix=fix))
 
 
 def _is_there(tar: Path, folder: Path, images: Sequence[str]) -> bool:
@@ -90,14 +116,15 @@ def _is_there(tar: Path, folder: Path, images: Sequence[str]) -> bool:
     except (OSError, DataError):
         return False
     states = [(name, (folder / name).stat()) for name in images]
-    newest = max(state.st_mtime_ns for _, state in states)
+    # The latter is the time of a move, which keeps the former.
+    newest = max(max(state.st_mtime_ns, state.st_ctime_ns) for _, state in states)
     return found == [(name, state.st_size) for name, state in states] and newest <= written
 
 
-def _entry(image: Path) -> tarfile.TarInfo:
+def _entry(folder: Path, name: str) -> tarfile.TarInfo:
     """Return a header that depends on name and size alone, as on every host."""
-    entry = tarfile.TarInfo(image.name)
-    entry.size = image.stat().st_size
+    entry = tarfile.TarInfo(name)
+    entry.size = (folder / name).stat().st_size
     return entry
 
 
@@ -105,7 +132,7 @@ def _size(folder: Path, images: Sequence[str]) -> int:
     """Return the bytes of a class's tar."""
     size = 2 * tarfile.BLOCKSIZE
     for name in images:
-        entry = _entry(folder / name)
+        entry = _entry(folder, name)
         size += len(entry.tobuf(_FORMAT)) + -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
     return -(-size // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
 
@@ -118,7 +145,7 @@ def _write(out: Path, folder: Path, images: Sequence[str]) -> ListedFile:
         with tarfile.open(fileobj=checked, mode="w", format=_FORMAT) as archive:  # type: ignore[call-overload] # writes only
             for image in images:
                 with (folder / image).open("rb") as opened:
-                    archive.addfile(_entry(folder / image), opened)
+                    archive.addfile(_entry(folder, image), opened)
     return ListedFile(name=name, size=checked.size, digests={"crc32c": f"{checked.crc32c:08x}"})
 
 

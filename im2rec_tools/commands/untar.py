@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from im2rec_tools.cli import Command, Option, path, path_or_none
@@ -16,10 +17,11 @@ from im2rec_tools.files import (
     lock,
     nearest_existing,
     remove,
+    tsv_cells,
     tsv_line,
     write_text,
 )
-from im2rec_tools.formats.compression import is_gzip, with_plain_tar
+from im2rec_tools.formats.compression import is_gzip, uncompressed_name, with_plain_tar
 from im2rec_tools.formats.tars import (
     DUPLICATE,
     Member,
@@ -31,6 +33,8 @@ from im2rec_tools.formats.tars import (
 from im2rec_tools.progress import Plan, Progress, Update
 
 _UPDATE_EVERY = 200
+# Of the class tars of a folder.
+_ENDINGS = (".tar", ".tar.gz", ".tgz")
 
 
 @dataclass(kw_only=True)
@@ -116,12 +120,13 @@ def untar(
 
 
 def untar_folder(folder: Path, root: Path, *, scratch: Path, max_bad: float) -> Plan:
-    """Plan to unpack each CLASS.tar of a folder to ROOT/CLASS; else as `untar`."""
-    tars = {path: path.stat().st_size for path in sorted(folder.glob("*.tar")) if path.is_file()}
+    """Plan to unpack each CLASS.tar or CLASS.tar.gz of a folder to ROOT/CLASS; else as `untar`."""
+    found = sorted(path for ending in _ENDINGS for path in folder.glob(f"*{ending}"))
+    tars = {path: path.stat().st_size for path in found if path.is_file()}
     if not tars:
         fix = "Write them with 'fab data.partition'"
         raise DataError(error_line(folder, expected="class tars", got="none", fix=fix))
-    left = [tar for tar in tars if not (root / tar.stem).exists()]
+    left = [tar for tar in tars if not (root / uncompressed_name(tar).name).exists()]
     needed = sum(tars[tar] for tar in left)
 
     def work() -> Iterator[Update]:
@@ -133,10 +138,18 @@ def untar_folder(folder: Path, root: Path, *, scratch: Path, max_bad: float) -> 
         yield count.progress
         with lock(root):
             for tar in left:
-                count.tar = tar
-                member = Member(name=tar.name, offset=0, size=tars[tar])
-                yield from _unpack(member, root, scratch, count)
+                name = f"{uncompressed_name(tar).name}.tar"
+                try:
+                    yield from with_plain_tar(tar, scratch, partial(unpack, count, name))
+                except DamagedTarError as error:
+                    count.damaged += 1
+                    count.bad[name] = str(error)
             yield from _total_lines(root, count, max_bad)
+
+    def unpack(count: _Totals, name: str, plain: Path) -> Iterator[Update]:
+        count.tar = plain
+        member = Member(name=name, offset=0, size=plain.stat().st_size)
+        yield from _unpack(member, root, scratch, count)
 
     says = f"would unpack {len(left)} of {len(tars)} class tars of {folder} to {root}"
     return Plan(says=[f"{says}: {format_size(needed)}"], work=work)
@@ -152,7 +165,7 @@ def _target(root: Path, member: Member) -> Path:
 
 def _unpack(member: Member, root: Path, scratch: Path, count: _Totals) -> Iterator[Progress]:
     target = _target(root, member)
-    work = scratch / f".{root.name}-{target.name}.part"
+    work = scratch / f".{root.name}.part"
     try:
         remove(work)
         work.parent.mkdir(parents=True, exist_ok=True)
@@ -220,8 +233,8 @@ def _refused_before(root: Path) -> dict[str, str]:
     """Return the members that earlier runs rejected."""
     if not bad_of(root).is_file():
         return {}
-    rows = (line.split("\t") for line in bad_of(root).read_text(encoding="utf-8").splitlines())
-    return {cells[0]: cells[-1] for cells in rows if len(cells) == 2}
+    rows = map(tsv_cells, bad_of(root).read_text(encoding="utf-8").split("\n"))
+    return {cells[0]: cells[1] for cells in rows if len(cells) == 2}
 
 
 def _write_bad(root: Path, count: _Totals) -> None:

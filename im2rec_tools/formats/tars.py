@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 import tarfile
 from array import array
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from im2rec_tools.formats.tree import is_image
 _BLOCK = 512
 _DEEPEST = 100  # folders
 _NO_NAMES = {"", ".", ".."}
+_GZIP = b"\x1f\x8b"
+# Bytes of a name that leave room for '.' and '.part', and of a path that leave room for its folder.
+_LONGEST_NAME, _LONGEST_PATH = 249, 2048
 DUPLICATE = "duplicate name in the tar"
 # Bytes of a header with a long name or attributes, which tarfile reads at once.
 _MOST_HEADER = 1 << 16
@@ -69,6 +73,15 @@ def members(tar: Path, within: Member | None = None) -> Iterator[Member | Unread
     try:
         with tar.open("rb") as file:
             file.seek(start)
+            if within and file.read(len(_GZIP)) == _GZIP:
+                raise DamagedTarError(
+                    error_line(
+                        where,
+                        problem="gzip-compressed within the tar",
+                        fix="Unpack the outer tar, and give its folder",
+                    )
+                )
+            file.seek(start)
             bounded = _Headers(file)
             with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # type: ignore[call-overload] # reads and seeks
                 yield from _members(archive, end, where)
@@ -117,11 +130,16 @@ class _Headers:
 
 def _size(tar: Path) -> int:
     try:
-        return tar.stat().st_size
+        found = tar.stat()
     except OSError as error:
         raise DataError(
             error_line(tar, problem=f"cannot be read ({error.strerror})", fix="Give a tar file")
         ) from error
+    if not stat.S_ISREG(found.st_mode):  # opening a named pipe would block
+        raise DataError(
+            error_line(tar, expected="a regular file", got="something else", fix="Give a tar file")
+        )
+    return found.st_size
 
 
 def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member | UnreadableMember]:
@@ -138,6 +156,8 @@ def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member 
             yield UnreadableMember(name=member.name, why="a link, a device or a sparse file")
         elif not _is_safe(member.name) or PurePosixPath(member.name).stem in _NO_NAMES:
             yield UnreadableMember(name=member.name, why="its name leads out of the folder")
+        elif _is_long(member.name):
+            yield UnreadableMember(name=member.name, why="its name is too long")
         elif member.offset_data + member.size > end:
             raise DamagedTarError(
                 error_line(where, problem=f"truncated in {member.name}", fix="Get it again")
@@ -152,6 +172,11 @@ def _is_safe(name: str) -> bool:
     path = PurePosixPath(name)
     outside = path.is_absolute() or ".." in path.parts
     return bool(path.parts) and not outside and "\0" not in name and len(path.parts) < _DEEPEST
+
+
+def _is_long(name: str) -> bool:
+    longest = max(len(os.fsencode(part)) for part in PurePosixPath(name).parts)
+    return longest > _LONGEST_NAME or len(os.fsencode(name)) > _LONGEST_PATH
 
 
 class TarImages:

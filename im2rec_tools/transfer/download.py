@@ -1,6 +1,7 @@
 """Parallel download of files in pieces, which the next run continues."""
 
 import errno
+import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from im2rec_tools.transfer.sources import (
 from im2rec_tools.transfer.threads import run
 
 Result = TypeVar("Result")
+# Called with a file, its CRC-32C in hex digits and its state just before it takes its name.
+Record = Callable[["Download", str, os.stat_result], None]
 _LOCK_SECONDS = 1.0
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -70,31 +73,30 @@ class Retries:
 class DownloadState:
     """What has been downloaded so far.
 
-    done      bytes, with those of earlier runs
-    complete  what was described of each complete file, and its CRC-32C in hex digits
-    failed    error of each file that failed
-    again     files that changed while they were downloaded
+    done    bytes, with those of earlier runs
+    failed  error of each file that failed
+    again   files that changed while they were downloaded
     """
 
     done: int = 0
-    complete: dict[Path, tuple[RemoteFile, str]] = field(default_factory=dict)
     failed: dict[Path, DataError] = field(default_factory=dict)
     again: list[Download] = field(default_factory=list)
 
 
-def download(
+def download(  # noqa: PLR0913 - how to download, and what to do with what is complete
     files: Sequence[Download],
     sources: Sources,
     *,
     jobs: int,
     retries: Retries,
     piece: int,
+    record: Record,
 ) -> Iterator[DownloadState]:
     """Download files with `jobs` connections; yield the state 4 times per second.
 
     One failed file ends no other. Raises DataError if files cannot be written.
     """
-    pool = _Pool(files, sources, retries, piece)
+    pool = _Pool(files, sources, retries, piece, record)
     try:
         for _ in run(pool.work, jobs, pool.stop):
             yield pool.found
@@ -124,11 +126,17 @@ class _Pool:
     """The work of the threads: they take pieces of the files in order."""
 
     def __init__(
-        self, files: Sequence[Download], sources: Sources, retries: Retries, piece: int
+        self,
+        files: Sequence[Download],
+        sources: Sources,
+        retries: Retries,
+        piece: int,
+        record: Record,
     ) -> None:
         self.found = DownloadState()
         self.stop = threading.Event()
         self._sources, self._retries, self._piece = sources, retries, piece
+        self._record = record
         self._lock = threading.RLock()
         self._open: list[_Active] = []
         self._left = self._pieces(files)
@@ -149,7 +157,7 @@ class _Pool:
         self._left.close()
         for active in self._open:
             active.over = True
-            active.file.close()
+            active.file.leave()
         self._lock.release()
 
     def _pieces(self, files: Sequence[Download]) -> Generator[tuple[_Active, int, int | None]]:
@@ -221,11 +229,11 @@ class _Pool:
         except DataError as error:
             self._give_up(active, error)
             return
+        self._record(one, file.digest("crc32c"), file.flush())
         file.publish()
         with self._lock:
             active.over = True
             self._open.remove(active)
-            self.found.complete[one.path] = (one.remote, file.digest("crc32c"))
 
     def _give_up(self, active: _Active, error: DataError) -> None:
         """Record why a file failed; keep its pieces if a later run can continue."""
@@ -238,11 +246,10 @@ class _Pool:
                 self.found.again.append(active.one)
             else:
                 self.found.failed[active.one.path] = error
-            wrong = isinstance(error, ChangedFileError | DamagedFileError)
-            if wrong or not active.file.resumable:
+            if isinstance(error, ChangedFileError | DamagedFileError):
                 active.file.discard()
             else:
-                active.file.close()
+                active.file.leave()
 
 
 def _check_digests(one: Download, file: PartialFile) -> None:

@@ -1,5 +1,6 @@
 """Fetch of the files that URLs stand for into a folder."""
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,13 @@ from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import check_space, format_size, lock, part_of
 from im2rec_tools.packing import manifest
 from im2rec_tools.progress import Progress, Update
-from im2rec_tools.transfer.download import Download, DownloadState, Retries, download
+from im2rec_tools.transfer.download import (
+    Download,
+    DownloadState,
+    Record,
+    Retries,
+    download,
+)
 from im2rec_tools.transfer.file_list import (
     WantedFile,
     read_checksums,
@@ -21,7 +28,7 @@ from im2rec_tools.transfer.file_list import (
 )
 from im2rec_tools.transfer.ledger import Ledger
 from im2rec_tools.transfer.partial import PIECE
-from im2rec_tools.transfer.sources import MissingFileError, RemoteFile, Sources
+from im2rec_tools.transfer.sources import DeniedError, MissingFileError, RemoteFile, Sources
 from im2rec_tools.transfer.threads import for_each
 from im2rec_tools.transfer.urls import Url
 
@@ -61,12 +68,18 @@ def fetch(job: FetchJob) -> Iterator[Update]:
     One failed file ends no other; DataError at the end names all. The next run continues.
     """
     with Sources() as sources:
-        files, found = wanted(job, sources), dict[str, RemoteFile]()
-        yield from _described(files, sources, job, found)
-        files = [one for one in files if one.name in found]
-        with lock(job.folder):
-            ledger = Ledger(job.folder)
-            left = [one for one in files if not _is_there(job.folder, one, found, ledger)]
+        yield from fetch_files(wanted(job, sources), sources, job)
+
+
+def fetch_files(files: Sequence[WantedFile], sources: Sources, job: FetchJob) -> Iterator[Update]:
+    """Fetch these files in place of those of the job's URLs; else as `fetch`."""
+    found = dict[str, RemoteFile]()
+    yield from _described(files, sources, job, found)
+    files = [one for one in files if one.name in found]
+    with lock(job.folder):
+        ledger = Ledger(job.folder)
+        left = [one for one in files if not _is_there(job.folder, one, found, ledger)]
+        with ledger.opened():
             yield from _fetch_files(job, left, found, sources, ledger)
     size = sum((job.folder / one.name).stat().st_size for one in files)
     checked = sum(
@@ -91,7 +104,8 @@ def _described(
     def ask(one: WantedFile) -> None:
         try:
             remote = job.retries.run(partial(sources.describe, one.url), stop)
-        except MissingFileError as error:
+        except (MissingFileError, DeniedError) as error:
+            # Stores deny a missing file, too, if their list of files is denied.
             if not one.optional:
                 errors[one.name] = error
             return
@@ -129,7 +143,7 @@ def _is_there(folder: Path, one: WantedFile, found: dict[str, RemoteFile], ledge
             while data := file.read(1 << 20):
                 own = extend(own, data)
         if f"{own:08x}" == crc:
-            ledger.add(one.name, remote, crc)
+            ledger.add(one.name, remote, crc, path.stat())
             return True
     raise DataError(
         error_line(
@@ -154,19 +168,20 @@ def _fetch_files(
     check_space(job.folder, sum(sizes) - _partial_bytes(job.folder, files), fix)
     failed: dict[str, DataError] = {}
     before = 0
+
+    def record(done: Download, crc: str, state: os.stat_result) -> None:
+        ledger.add(str(done.path.relative_to(job.folder)), done.remote, crc, state)
+
     for shards in (False, True):
         now = [one for one in files if one.name.endswith(".rec") == shards]
         downloads = [_download_of(job.folder, one, found[one.name]) for one in now]
         fetched = DownloadState()
-        for fetched in _with_second_try(downloads, sources, job):
+        for fetched in _with_second_try(downloads, sources, job, record):
             done = min(before + fetched.done, sum(sizes))
             yield Progress(
                 step="fetching", done=done // _MB, total=-(-sum(sizes) // _MB), unit="MB"
             )
         before += fetched.done
-        for path, (remote, crc) in fetched.complete.items():
-            ledger.add(str(path.relative_to(job.folder)), remote, crc)
-        ledger.write()
         failed |= {str(path): error for path, error in fetched.failed.items()}
     _raise(failed, len(files))
 
@@ -189,11 +204,19 @@ def _digests(path: Path, one: WantedFile) -> dict[str, str]:
 
 
 def _with_second_try(
-    files: Sequence[Download], sources: Sources, job: FetchJob
+    files: Sequence[Download], sources: Sources, job: FetchJob, record: Record
 ) -> Iterator[DownloadState]:
     """Download files, and those that changed during the download a second time."""
+    run = partial(
+        download,
+        sources=sources,
+        jobs=job.jobs,
+        retries=job.retries,
+        piece=job.piece,
+        record=record,
+    )
     first = DownloadState()
-    for first in download(files, sources, jobs=job.jobs, retries=job.retries, piece=job.piece):
+    for first in run(files):
         yield first
     if not first.again:
         return
@@ -204,17 +227,13 @@ def _with_second_try(
         except DataError as error:
             first.failed[one.path] = error
     second = DownloadState()
-    for second in download(again, sources, jobs=job.jobs, retries=job.retries, piece=job.piece):
+    for second in run(again):
         yield second
     for one in second.again:
         problem = "changes while it is fetched"
         line = error_line(one.remote.url, problem=problem, fix="Fetch it when it is complete")
         second.failed[one.path] = DataError(line)
-    yield DownloadState(
-        done=first.done + second.done,
-        complete=first.complete | second.complete,
-        failed=first.failed | second.failed,
-    )
+    yield DownloadState(done=first.done + second.done, failed=first.failed | second.failed)
 
 
 def _raise(errors: dict[str, DataError], count: int) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import tsv_line, write_text
@@ -23,6 +23,10 @@ _WITH_SHARD = (".rec", ".idx", ".json")
 _FORM = "Write it with 'sha256sum FILES'"
 _ONCE = "Name each file once"
 _NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+class TooFewError(DataError):
+    """There are fewer files than shares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +89,17 @@ def _is_crc(text: str) -> bool:
 
 def _check_distinct(names: Iterable[str], where: str) -> None:
     seen: set[str] = set()
+    folders: set[str] = set()
     for name in names:
         if name in seen:
             raise DataError(
                 error_line(where, expected="distinct names", got=f"{name} twice", fix=_ONCE)
             )
         seen.add(name)
+        folders |= {str(above) for above in PurePosixPath(name).parents}
+    if both := sorted(seen & folders):
+        problem = f"{both[0]} is both a file and a folder"
+        raise DataError(error_line(where, problem=problem, fix="Fetch them to two folders"))
 
 
 def write_listing(folder: Path, files: Sequence[ListedFile]) -> Path:
@@ -180,7 +189,7 @@ def _of_file(url: Url) -> list[WantedFile]:
 def share(files: Sequence[WantedFile], index: int, count: int) -> list[WantedFile]:
     """Return share `index` (from 1) of `count` of the files, by name.
 
-    A shard stays with its index and manifest. Raises DataError if there are fewer than `count`.
+    A shard stays with its index and manifest. Raises TooFewError if there are fewer than `count`.
     """
     units: dict[str, list[WantedFile]] = {}
     for one in sorted(files, key=lambda one: numbers_last(Path(one.name))):
@@ -188,6 +197,6 @@ def share(files: Sequence[WantedFile], index: int, count: int) -> list[WantedFil
         units.setdefault(stem if dot + end in _WITH_SHARD else one.name, []).append(one)
     if len(units) < count:
         expected, fix = f"at least {count} files or shards", "Give --part a smaller number"
-        raise DataError(error_line("--part", expected=expected, got=f"{len(units)}", fix=fix))
+        raise TooFewError(error_line("--part", expected=expected, got=f"{len(units)}", fix=fix))
     keys = list(units)
     return [one for at in even_runs(len(keys), count)[index - 1] for one in units[keys[at]]]

@@ -9,6 +9,7 @@ from typing import Any
 
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.transfer.sources import (
+    DeniedError,
     MissingFileError,
     RemoteFile,
     UnavailableError,
@@ -27,7 +28,13 @@ _AGAIN = "Run the same command again to continue"
 _ANSWER_SECONDS = 60.0
 _TIMEOUTS = (10.0, _ANSWER_SECONDS)
 _MOST_CONNECTIONS = 64
+# A compressed file: some servers name its compression as that of the transfer.
+_COMPRESSED = (".gz", ".tgz")
 _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)")
+
+
+class _NoRangeError(DataError):
+    """The file has no such part."""
 
 
 class HttpSource:
@@ -57,7 +64,13 @@ class HttpSource:
 
         A HEAD request would not do: signed URLs allow GET only. Raises DataError.
         """
-        with self._answer(url, "bytes=0-0") as answer:
+        try:
+            return self._described(url, "bytes=0-0")
+        except _NoRangeError:  # an empty file
+            return self._described(url, "")
+
+    def _described(self, url: Url, byte_range: str) -> RemoteFile:
+        with self._answer(url, byte_range) as answer:
             headers = answer.headers
             found = _RANGE.fullmatch(headers.get("Content-Range", ""))
             size = found[3] if found else headers.get("Content-Length", "")
@@ -153,16 +166,19 @@ def _check_status(url: Url, answer: Any) -> None:
     code = answer.status_code
     if code in {200, 206} or (code == 416 and answer.headers.get("Content-Range") == "bytes */0"):
         encoding = answer.headers.get("Content-Encoding", "identity")
-        if encoding != "identity":
+        stored = encoding in {"gzip", "x-gzip"} and url.path.lower().endswith(_COMPRESSED)
+        if encoding != "identity" and not stored:
             raise DataError(_odd(url, "Content-Encoding", encoding))
         return
+    if code == 416:
+        raise _NoRangeError(error_line(url, problem="no such part (HTTP 416)", fix=_AGAIN))
     if code in {404, 410}:
         raise MissingFileError(
             error_line(url, problem=f"no such file (HTTP {code})", fix="Check the URL")
         )
     if code in {401, 403, 407}:
         fix = "Put the login in ~/.netrc, or use a signed URL"
-        raise DataError(error_line(url, problem=f"access denied (HTTP {code})", fix=fix))
+        raise DeniedError(error_line(url, problem=f"access denied (HTTP {code})", fix=fix))
     problem = f"the server answered HTTP {code}"
     kind = UnavailableError if code in _PASSING else DataError
     raise kind(error_line(url, problem=problem, fix=_AGAIN))

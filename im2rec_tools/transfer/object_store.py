@@ -8,6 +8,7 @@ from typing import Any
 
 from im2rec_tools.errors import DataError, brief, error_line
 from im2rec_tools.transfer.sources import (
+    DeniedError,
     MissingFileError,
     RemoteFile,
     UnavailableError,
@@ -94,7 +95,7 @@ def _errors(url: Url) -> Iterator[None]:
     except FileNotFoundError:
         raise MissingFileError(error_line(url, problem="no such object", fix=_CHECK)) from None
     except PermissionError:
-        raise DataError(error_line(url, problem="access denied", fix=_LOGIN)) from None
+        raise DeniedError(error_line(url, problem="access denied", fix=_LOGIN)) from None
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001 - every library has classes of its own

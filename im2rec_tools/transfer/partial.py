@@ -90,17 +90,28 @@ class PartialFile:
             crc = join(crc, self._crcs[start], self._end(start) - start)
         return crc
 
-    def publish(self) -> None:
-        """Give the file its name, on disk. Raises OSError."""
+    def flush(self) -> os.stat_result:
+        """Give the file its size, on disk; return its state. Raises OSError."""
         os.ftruncate(self._descriptor, self.size)
         os.fsync(self._descriptor)
+        return os.fstat(self._descriptor)
+
+    def publish(self) -> None:
+        """Give the flushed file its name, on disk. Raises OSError."""
         self.close()
         self._part.replace(self.path)
         flush_folder(self.path.parent)
         self._log.unlink(missing_ok=True)
 
+    def leave(self) -> None:
+        """Close the file; its pieces stay if a later run can continue it."""
+        if self.resumable:
+            self.close()
+        else:
+            self.discard()
+
     def close(self) -> None:
-        """Close the file; its pieces stay for a later run."""
+        """Close the file; its pieces stay."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

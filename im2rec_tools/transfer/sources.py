@@ -35,6 +35,10 @@ class MissingFileError(DataError):
     """The source has no file of this URL."""
 
 
+class DeniedError(DataError):
+    """The source does not show this file, or not without a login."""
+
+
 class UnavailableError(DataError):
     """The source does not answer now; a later try can succeed."""
 

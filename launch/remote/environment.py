@@ -1,8 +1,9 @@
 """Programs of a checkout on a host: tools/environment.sh, and the fetch of data.
 
     to it    {"do": "environment", "tree", "env", "owner", "folder", "lock", "wheels", "pushed"}
-             | {"do": "fetch", "tree", "python", "owner", "words"}
-    from it  {"say": "done", "code", "lines"} | {"say": "lacking"}
+             | {"do": "fetch", "tree", "python", "owner", "request"}
+    from it  {"say": "progress", "step", "done", "total"} ... {"say": "done", "code", "lines"}
+             | {"say": "lacking"}
 
 `wheels` is a folder of the checkout, empty if the host uses a package index. Wheels are removed
 after the script; the environment's `folder` keeps the `lock` that they were for. If it differs, and
@@ -11,6 +12,7 @@ the wheels have not been `pushed`, the answer is "lacking".
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
+import contextlib
 import json
 import os
 import shutil
@@ -40,9 +42,12 @@ _ASKS: dict[str, dict[str, Any]] = {
         "tree": str,
         "python": str,
         "owner": {dict, commands.NOTHING},
-        "words": [str],
+        "request": str,
     },
 }
+
+# Lines of a program that are reported.
+_KEPT = 5
 
 
 def main() -> None:
@@ -59,9 +64,7 @@ def main() -> None:
         return
     tree = os.path.abspath(os.path.expanduser(asked["tree"]))  # noqa: PTH100,PTH111
     if asked["do"] == "fetch":
-        python = os.path.join(tree, asked["python"])  # noqa: PTH118
-        words = [python, "-m", "im2rec_tools", "fetch", *asked["words"]]
-        _say(_ran(words, tree, dict(os.environ), subprocess.PIPE), asked)
+        _say(_fetched(asked, tree), asked)
         os._exit(0)  # the thread still waits for the connection
     _make(asked, tree)
 
@@ -78,7 +81,7 @@ def _make(asked: dict[str, Any], tree: str) -> None:
         # pip reads a path with spaces as several folders.
         link = Path(wheels).as_uri() if len(wheels.split()) > 1 else wheels
         env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=link)
-    done = _ran(["/bin/sh", "tools/environment.sh"], tree, env, subprocess.DEVNULL)
+    done = _ran(["/bin/sh", "tools/environment.sh"], tree, env)
     if wheels:
         shutil.rmtree(wheels, ignore_errors=True)
         if not done["code"] and stamp.parent.is_dir():
@@ -87,30 +90,66 @@ def _make(asked: dict[str, Any], tree: str) -> None:
     os._exit(0)  # the thread still waits for the connection
 
 
-def _ran(words: list[str], tree: str, env: dict[str, str], stdout: int) -> dict[str, Any]:
-    """Run a program in the checkout; return its code and its last lines.
-
-    It ends when the connection closes, or by 'fab hosts.stop'. stdout: that of the program, read
-    if it is a pipe, after its standard error.
-    """
+def _ran(words: list[str], tree: str, env: dict[str, str]) -> dict[str, Any]:
+    """Run a program in the checkout; return its code and the last lines of its standard error."""
     try:
         child = subprocess.Popen(
             words,
             cwd=tree,
             env=env,
             stdin=subprocess.DEVNULL,
-            stdout=stdout,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except OSError as error:
-        return {"code": 1, "lines": [f"{error.filename}: {error.strerror}"]}
+        return _not_started(error)
+    _end_on_request(child)
+    _, printed = child.communicate()
+    return {"code": child.returncode, "lines": _lines(printed)[-_KEPT:]}
+
+
+def _fetched(asked: dict[str, Any], tree: str) -> dict[str, Any]:
+    """Run the fetch; report its progress, and return its code and the last lines of its text."""
+    python = os.path.join(tree, asked["python"])  # noqa: PTH118
+    try:
+        child = subprocess.Popen(
+            [python, "-m", "im2rec_tools.transfer.host_program"],
+            cwd=tree,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return _not_started(error)
+    _end_on_request(child)
+    lines: list[str] = []
+    given, printed = child.stdin, child.stdout
+    assert given is not None  # a pipe
+    assert printed is not None
+    with contextlib.suppress(BrokenPipeError), given:  # what it prints has the reason
+        given.write(asked["request"].encode())
+    for line in printed:
+        if line.startswith(b'{"step"'):
+            _say({"say": "progress", **json.loads(line)}, asked)
+        else:
+            lines = [*lines, *_lines(line)][-_KEPT:]
+    return {"code": child.wait(), "lines": lines}
+
+
+def _not_started(error: OSError) -> dict[str, Any]:
+    return {"code": 1, "lines": [f"{error.filename}: {error.strerror}"]}
+
+
+def _lines(printed: bytes) -> list[str]:
+    return [line for line in printed.decode("utf-8", "replace").splitlines() if line.strip()]
+
+
+def _end_on_request(child: subprocess.Popen[bytes]) -> None:
+    """End the program when the connection closes, or by 'fab hosts.stop'."""
     signal.signal(signal.SIGUSR1, lambda *_: _end(child))
     threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
-    results, errors = child.communicate()
-    printed = (errors + (results or b"")).decode("utf-8", "replace")
-    lines = [line for line in printed.splitlines() if line.strip()]
-    return {"code": child.returncode, "lines": lines[-5:]}
 
 
 def _is_made(stamp: Path, lock: str) -> bool:

@@ -205,23 +205,30 @@ class RemoteProgram:
         Raises LaunchError if the program fails, ends or breaks the protocol, or does not answer
         within `seconds`. A late answer to an earlier request is skipped.
         """
+        return next(self.answers(message, seconds, *expected))
+
+    def answers(
+        self, message: dict[str, Any], seconds: float, *expected: str
+    ) -> Iterator[dict[str, Any]]:
+        """Send a message and yield its answers, as `request` returns the only one."""
         self._requests += 1
         self.send({**message, "n": self._requests})
-        deadline = time.monotonic() + seconds
-        for _ in range(_MOST_LATE):
+        deadline, late = time.monotonic() + seconds, 0
+        while late < _MOST_LATE:
             answer = self._take(max(0.0, deadline - time.monotonic()))
             if answer is None:
                 problem = f"no answer within {seconds:.0f} s to {message['do']!r}"
                 fix = "Check whether the host is overloaded, or its disk or a file system hangs"
                 raise LaunchError(error_line(self.host.name, problem=problem, fix=fix))
             if answer.values["n"] != self._requests:
+                late += 1
                 continue
             values = {name: value for name, value in answer.values.items() if name != "n"}
             if answer.say == "broken":
                 raise LaunchError(error_line(self.host.name, problem=values["why"]))
             if answer.say not in expected:
                 raise self.protocol_error(f"expected {' or '.join(expected)}, got {answer.say}")
-            return {"say": answer.say, **values}
+            yield {"say": answer.say, **values}
         raise self.protocol_error("expected one answer, got answers to other requests")
 
     def stream(self, say: str) -> Iterator[Parsed]:

@@ -182,6 +182,7 @@ ANSWERS = _kinds(
     broken={"why": _Text},
     ended=_object({"owner": _Text}, {"left": bool, "others": _OTHERS}),
     done={"code": int, "lines": _list(_Long, 100)},
+    progress={"step": _Word, "done": _Bytes, "total": _Bytes},
     lacking={},
 )
 RECEIVER = _kinds(

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from google_crc32c import value as crc32c
 from invoke.context import Context
 
 from bench.data.partition import read
-from im2rec_tools.errors import DataError
 from im2rec_tools.transfer.urls import parse_urls
 from launch.data_shares import described
 from launch.host_fetch import fetch_on_hosts, host_shares
@@ -57,7 +57,10 @@ def fetched(site: Site, to: list[Host], scratch: Path) -> list[str]:
     parts = [f"{site.url}/train/train_{{0..1}}.rec", f"{site.url}/train/train_{{0..1}}.json"]
     scratch.mkdir(exist_ok=True)
     given = host_shares(parse_urls("SOURCE", " ".join(parts)), len(to), scratch)
-    return fetch_on_hosts(given, to, start_local, "data/t", scratch)
+    done: dict[str, str] = {}
+    for _ in fetch_on_hosts(given, to, start_local, "data/t", done):
+        pass
+    return [done[host.name] for host in to]
 
 
 @pytest.mark.program
@@ -103,9 +106,31 @@ def test_the_task_prints_the_result_and_the_share_of_each_host(
 def test_a_host_that_cannot_fetch_is_named_and_ends_no_other(site: Site, tmp_path: Path) -> None:
     to = hosts(tmp_path, 2)
     (Path(to[0].tree) / "data").write_text("a file in place of the folder")
-    with pytest.raises(LaunchError, match=r"^node0: .*data/t.*Run the same command again"):
+    with pytest.raises(LaunchError, match=r"^node0: error: data/t: .*Run the same command again"):
         fetched(site, to, tmp_path / "scratch")
     assert Path(to[1].tree, "data", "t", "train_1.rec").exists()
+
+
+@pytest.mark.program
+def test_hosts_check_the_checksums_of_the_list_and_report_progress(tmp_path: Path) -> None:
+    data = bytes(100_000)
+    crc = f"{crc32c(data):08x}"
+    listed = f"a.tar\t100000\t{crc}\nb.tar\t100000\t{crc}\n"
+    files = {"p/a.tar": data, "p/b.tar": data, "p/files.tsv": listed.encode()}
+    to = hosts(tmp_path, 1)
+    done: dict[str, str] = {}
+    with served(Site(files=files)) as store:
+        urls = parse_urls("SOURCE", f"{store.url}/p/")
+        given = host_shares(urls, 1, tmp_path)
+        seen = list(fetch_on_hosts(given, to, start_local, "data/p", done))
+        assert done["node0"].endswith("2 fetched, 2 with checksums")
+        assert {one.host for one in seen} == {"node0"}
+        assert {one.step for one in seen} <= {"checking", "fetching"}
+        store.files["p/b.tar"] = data[1:] + b"1"
+        given = host_shares(urls, 1, tmp_path)
+        with pytest.raises(LaunchError, match=rf"^node0: error: .*b.tar: expected crc32c {crc}"):
+            list(fetch_on_hosts(given, to, start_local, "data/q", done))
+    assert [one.name for one in Path(to[0].tree, "data/q").glob("*.tar")] == ["a.tar"]
 
 
 def test_shares_are_of_train_and_all_hosts_get_the_rest(site: Site, tmp_path: Path) -> None:
@@ -118,7 +143,7 @@ def test_shares_are_of_train_and_all_hosts_get_the_rest(site: Site, tmp_path: Pa
     for number, one in enumerate(given):
         found = {file.name for file in one.files}
         assert found == {name for name in names if name.startswith("val/") or f"_{number}." in name}
-    with pytest.raises(DataError, match="at least 3 files or shards"):
+    with pytest.raises(LaunchError, match=r"^SOURCE: expected .* each of 3 hosts.*fewer hosts"):
         host_shares([url], 3, tmp_path / "scratch")
 
 

@@ -1,5 +1,7 @@
 """Class tars: written, uploaded, fetched in shares and unpacked to the same tree."""
 
+import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -63,6 +65,37 @@ def test_a_second_run_writes_only_what_lacks_or_changed(root: Path, tmp_path: Pa
     }
 
 
+def test_folders_below_a_class_are_in_its_tar(root: Path, tmp_path: Path) -> None:
+    """data.list makes them classes of their own, so they must arrive."""
+    tree(root / "n1", {"below": 2})
+    tree(root, {"only/below": 1})
+    (root / "beside.jpg").write_bytes(b"x")
+    notes = partition(root, tmp_path / "out")
+    assert notes[0] == "1 images beside the class folders are in no tar"
+    lines(UNTAR.planned({"tar": str(tmp_path / "out"), "root": str(tmp_path / "made")}))
+    (root / "beside.jpg").unlink()
+    assert contents(tmp_path / "made") == contents(root)
+    assert "0 tars written" in partition(root, tmp_path / "out")[-1]
+
+
+def test_a_tar_of_a_class_that_is_gone_is_not_uploaded_with_the_others(
+    root: Path, tmp_path: Path
+) -> None:
+    partition(root, tmp_path / "out")
+    shutil.rmtree(root / "n2")
+    with pytest.raises(DataError, match=r"out/n2.tar: expected tars of these classes only.*Move"):
+        partition(root, tmp_path / "out")
+
+
+def test_an_older_image_that_was_moved_to_a_class_is_noticed(root: Path, tmp_path: Path) -> None:
+    partition(root, tmp_path / "out")
+    older = tmp_path / "older.jpg"
+    older.write_bytes(bytes((root / "n1" / "0.jpg").stat().st_size))
+    os.utime(older, (0, 0))
+    older.rename(root / "n1" / "0.jpg")
+    assert "1 tars written" in partition(root, tmp_path / "out")[-1]
+
+
 def test_tars_are_the_same_on_every_host_and_of_the_computed_size(
     root: Path, tmp_path: Path
 ) -> None:
@@ -73,7 +106,7 @@ def test_tars_are_the_same_on_every_host_and_of_the_computed_size(
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     with tarfile.open(tmp_path / "a" / "n1.tar") as archive:
         assert len(archive.getnames()) == 3
-    assert "0 tars written" in partition(root, tmp_path / "a")[-1]
+    assert "0 tars written" in partition(root, tmp_path / "b")[-1]
 
 
 def test_classes_that_no_list_can_name_and_too_many_shares_are_refused(

@@ -45,6 +45,28 @@ def test_a_compressed_tar_gives_the_same_files_and_shards(tmp_path: Path) -> Non
     assert hidden(tmp_path / "full") == hidden(tmp_path / "packed") == []
 
 
+def test_class_tars_of_a_folder_may_be_compressed(tmp_path: Path) -> None:
+    tars = tmp_path / "tars"
+    tars.mkdir()
+    plain = inner({"a.jpg": b"a"})
+    (tars / "n1.tar").write_bytes(plain)
+    (tars / "n2.tar.gz").write_bytes(gzip.compress(plain))
+    (tars / "n3.tgz").write_bytes(gzip.compress(plain)[:-9])
+    with pytest.raises(DataError, match=r"2 files, 2 classes .* 1 class tars are damaged"):
+        untar(tars, tmp_path / "u")
+    assert sorted(path.name for path in (tmp_path / "u").iterdir()) == ["n1", "n2"]
+    (tars / "n3.tgz").write_bytes(gzip.compress(plain))
+    assert "1 classes unpacked" in untar(tars, tmp_path / "u")[-1]
+    assert not (tmp_path / "u.bad.tsv").exists()
+
+
+def test_a_compressed_class_tar_within_a_tar_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(inner({"n1.tar": gzip.compress(inner({"a.jpg": b"a"}))}))
+    with pytest.raises(DataError, match="1 class tars are damaged"):
+        untar(tmp_path / "a.tar", tmp_path / "u")
+    assert "gzip-compressed within the tar" in (tmp_path / "u.bad.tsv").read_text()
+
+
 def test_bounding_boxes_come_from_their_compressed_tar(tmp_path: Path) -> None:
     files = {f"n0{n % 2}/{n}.xml": b"<annotation/>" for n in range(40)}
     (tmp_path / "boxes.tar.gz").write_bytes(gzip.compress(inner(files)))

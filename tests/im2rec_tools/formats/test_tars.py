@@ -2,6 +2,7 @@
 
 import bz2
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -58,6 +59,42 @@ def test_unpacking_goes_on_where_it_was(tmp_path: Path) -> None:
     assert untar(tar, tmp_path / "full")[0] == "1 of 2 exist already"
     assert same(root, tmp_path / "full")
     assert (tmp_path / "full" / "n01").stat().st_ino == before
+
+
+def test_names_that_no_disk_can_hold_are_listed_and_the_rest_is_unpacked(tmp_path: Path) -> None:
+    long = {
+        f"{'a' * 250}.jpg": b"x",
+        f"{'d/' * 20}{'e' * 240}/{'f' * 240}.jpg": b"x",
+        "ok.jpg": b"y",
+    }
+    deep = {"/".join(["g" * 200] * 12) + "/a.jpg": b"x"}
+    outer = {"n1.tar": inner(long | deep), f"{'c' * 300}.tar": inner({"a.jpg": b"x"})}
+    (tmp_path / "a.tar").write_bytes(inner({**outer, "n2.tar": inner({"a.jpg": b"z"})}))
+    last = untar(tmp_path / "a.tar", tmp_path / "u", max_bad="100%")[-1]
+    assert last.startswith("3 files, 2 classes unpacked")
+    assert last.count("3 rejected")
+    assert (tmp_path / "u.bad.tsv").read_text().count("\tits name is too long\n") == 3
+    assert (tmp_path / "u" / "n2" / "a.jpg").read_bytes() == b"z"
+
+
+def test_a_rerun_rejects_no_name_twice(tmp_path: Path) -> None:
+    """Names with what the list escapes: tabs, backslashes, bytes that are no UTF-8."""
+    names = (
+        "../tab\t.jpg",
+        "../back\\slash.jpg",
+        b"../\xff.jpg".decode("utf-8", "surrogateescape"),
+    )
+    (tmp_path / "a.tar").write_bytes(
+        inner({**dict.fromkeys(names, b"x"), "n1.tar": inner({"a.jpg": b"x"})})
+    )
+    for _ in range(3):
+        assert "3 rejected" in untar(tmp_path / "a.tar", tmp_path / "u", max_bad="100%")[-1]
+
+
+def test_a_named_pipe_is_no_tar(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tar")
+    with pytest.raises(DataError, match="expected a regular file"):
+        untar(tmp_path / "a.tar", tmp_path / "u")
 
 
 @pytest.mark.program

@@ -113,6 +113,53 @@ def test_a_server_that_stays_down_is_one_line_and_the_next_run_continues(
     assert len(site.pieces) == 3
 
 
+def test_files_of_a_fetch_that_ends_in_the_middle_are_known_to_the_next(
+    site: Site, tmp_path: Path
+) -> None:
+    """Whatever ends it leaves no chance to write something, as SIGKILL or a full disk."""
+    job = FetchJob(urls=parse_urls("URL", f"{site.url}/a.bin {site.url}/b.bin"), folder=tmp_path)
+    run = fetch(job)
+    for _ in run:
+        if (tmp_path / "a.bin").exists():
+            break
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    run.close()
+    for name, data in kept.items():  # as it was then
+        if name.startswith("."):
+            (tmp_path / name).write_bytes(data)
+    (tmp_path / "b.bin").unlink(missing_ok=True)
+    assert fetched(site, tmp_path, "a.bin b.bin").endswith("1 fetched, 0 with checksums")
+
+
+def test_a_file_without_a_size_is_known_by_its_validator(site: Site, tmp_path: Path) -> None:
+    site.ranges = site.sized = False
+    fetched(site, tmp_path)
+    assert "0 fetched" in fetched(site, tmp_path)
+    site.validators = ()
+    fetched(site, tmp_path / "x")
+    assert "1 fetched" in fetched(site, tmp_path / "x")
+
+
+def test_an_index_that_is_denied_counts_as_absent(site: Site, tmp_path: Path) -> None:
+    """Stores deny missing files, too, to those who may not list the folder."""
+    site.files["a.rec"] = DATA
+    site.denied = ("a.idx", "a.json")
+    assert fetched(site, tmp_path, "a.rec").startswith("1 files")
+    site.denied = ("a.rec",)
+    assert "a.rec: access denied" in refused(site, tmp_path / "x", "a.rec")
+
+
+def test_a_compressed_file_may_be_named_so_in_the_answer(site: Site, tmp_path: Path) -> None:
+    site.files["a.tar.gz"] = DATA
+    site.headers["Content-Encoding"] = "x-gzip"
+    fetched(site, tmp_path, "a.tar.gz")
+
+
+def test_an_empty_file_of_a_server_that_answers_416_only(site: Site, tmp_path: Path) -> None:
+    site.answer = lambda number: 416 if number in {1, 3} else None
+    assert "1 files, 0 bytes" in fetched(site, tmp_path, "empty")
+
+
 def test_missing_files_are_found_before_anything_is_fetched(site: Site, tmp_path: Path) -> None:
     found = refused(site, tmp_path, "no1 a.bin no2")
     assert "2 of 3 files: not fetched" in found

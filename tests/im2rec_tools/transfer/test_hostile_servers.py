@@ -64,7 +64,11 @@ def test_redirects_in_a_circle_end(site: Site, tmp_path: Path) -> None:
     [
         *("../x\t7\t00000000", "/etc/x\t7\t00000000", "a/../../x\t7\t00000000"),
         *(".x\t7\t00000000", "x\t-7\t00000000", "x\t7\tnone", "x", "x\t7", f"{0:064x}  ../x"),
-        *("http://h/x\t7\t00000000", "a.bin\t7\t00000000\na.bin\t7\t00000000"),
+        *(
+            "http://h/x\t7\t00000000",
+            "b/c\t7\t00000000\nb\t7\t00000000",
+            "a.bin\t7\t00000000\na.bin\t7\t00000000",
+        ),
     ],
 )
 def test_a_list_names_files_below_the_folder_only(site: Site, tmp_path: Path, line: str) -> None:

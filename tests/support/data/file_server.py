@@ -19,6 +19,7 @@ class Site:
     validators  header names to send, of ETag and Last-Modified
     headers     further headers of every answer
     moved       Location by path
+    denied      paths that are answered with 403
     answer      called with the number of the request, from 1; an HTTP status, 0 to close the
                 connection in the middle, or None to serve the file
     requests    path, Range and Authorization of each request
@@ -30,6 +31,7 @@ class Site:
     validators: tuple[str, ...] = ("ETag",)
     headers: dict[str, str] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)
+    denied: tuple[str, ...] = ()
     answer: Callable[[int], int | None] = lambda _: None
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     url: str = ""
@@ -52,8 +54,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(self.path.partition("?")[0].lstrip("/"))
         if path in site.moved:
             self._send(302, b"", {"Location": site.moved[path]})
-        elif status:
-            self._send(status, b"refused")
+        elif status or path in site.denied:
+            self._send(status or 403, b"refused")
         elif path not in site.files:
             self._send(404, b"none")
         else:
