@@ -125,7 +125,9 @@ def _fetched(
             step, moved, total = answer["step"], answer["done"], answer["total"]
             yield PushProgress(host=host.name, step=step, files=count, done=moved, total=total)
     if answer["code"]:
-        problem, fix = " | ".join(lines), "Run the same command again to continue"
+        reason = " | ".join(lines).removeprefix("error: ")  # which ends with its own fix
+        fix = "" if lines else "Run the same command again to continue"
+        problem = reason or f"the fetch ended with code {answer['code']}"
         raise LaunchError(error_line(host.name, problem=problem, fix=fix))
     result = lines[-1] if lines else ""
     if given.label:

@@ -106,7 +106,7 @@ def test_the_task_prints_the_result_and_the_share_of_each_host(
 def test_a_host_that_cannot_fetch_is_named_and_ends_no_other(site: Site, tmp_path: Path) -> None:
     to = hosts(tmp_path, 2)
     (Path(to[0].tree) / "data").write_text("a file in place of the folder")
-    with pytest.raises(LaunchError, match=r"^node0: error: data/t: .*Run the same command again"):
+    with pytest.raises(LaunchError, match=r"^node0: data/t: .*Run the same command again"):
         fetched(site, to, tmp_path / "scratch")
     assert Path(to[1].tree, "data", "t", "train_1.rec").exists()
 
@@ -128,7 +128,7 @@ def test_hosts_check_the_checksums_of_the_list_and_report_progress(tmp_path: Pat
         assert {one.step for one in seen} <= {"checking", "fetching"}
         store.files["p/b.tar"] = data[1:] + b"1"
         given = host_shares(urls, 1, tmp_path)
-        with pytest.raises(LaunchError, match=rf"^node0: error: .*b.tar: expected crc32c {crc}"):
+        with pytest.raises(LaunchError, match=rf"^node0: .*b.tar: expected crc32c {crc}"):
             list(fetch_on_hosts(given, to, start_local, "data/q", done))
     assert [one.name for one in Path(to[0].tree, "data/q").glob("*.tar")] == ["a.tar"]
 
