@@ -106,7 +106,7 @@ def test_the_task_prints_the_result_and_the_share_of_each_host(
 def test_a_host_that_cannot_fetch_is_named_and_ends_no_other(site: Site, tmp_path: Path) -> None:
     to = hosts(tmp_path, 2)
     (Path(to[0].tree) / "data").write_text("a file in place of the folder")
-    with pytest.raises(LaunchError, match=r"^node0: data/t: .*Run the same command again"):
+    with pytest.raises(LaunchError, match=r"^node0: .*data/t: cannot be written"):
         fetched(site, to, tmp_path / "scratch")
     assert Path(to[1].tree, "data", "t", "train_1.rec").exists()
 
