@@ -20,7 +20,7 @@ if not __package__:
     )
     raise SystemExit(2)
 
-from bench.errors import error_line, is_whole, quoted
+from bench.errors import SpecError, error_line, is_whole, quoted
 from bench.settings.secrets import MASK, is_secret, masked_text
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.options import ProgramParser
@@ -28,6 +28,7 @@ from im2rec_tools.terminal import echo, install_filter, printable
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents
+from launch.job.controller_log import parse_level, print_log
 from launch.job.monitor import Verdict, signal_name
 from launch.job.plan import Process, describe
 from launch.job.run import run_script
@@ -85,6 +86,13 @@ _OPTIONS = (
         "DIR",
         "Copy the current folder to DIR on each host and run the command there [not copied]",
     ),
+    (
+        _JOB,
+        "--log-level",
+        "LEVEL",
+        "Print what the launcher does from this level: debug, info, warning or error "
+        "[MXSCALE_LOG_LEVEL, else warning]",
+    ),
     (_HOSTS, "--ssh-config", "FILE", "SSH client configuration [~/.ssh/config]"),
     (_HOSTS, "--interface", "NAME", "Network interface for the job [the interface that SSH uses]"),
 )
@@ -122,6 +130,7 @@ class LaunchOptions:
     accept_new: bool = False
     interface: str = ""
     port: int | None = None
+    log_level: str = ""
 
     def variables(self, role: str) -> dict[str, str]:
         """Return the variables of a process; those of its role override those of all."""
@@ -170,6 +179,7 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
         accept_new=given.accept_new,
         interface=given.interface or "",
         port=None if given.port is None else _whole("--port", given.port, 65535),
+        log_level=given.log_level or "",
     )
 
 
@@ -332,9 +342,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     install_filter()
     caught = interruptible()
     try:
-        verdict = _launch(parse_options(sys.argv[1:] if argv is None else argv, os.environ))
+        wanted = parse_options(sys.argv[1:] if argv is None else argv, os.environ)
+        print_log(parse_level(wanted.log_level))
+        verdict = _launch(wanted)
         code, message = verdict.code, verdict.message
-    except LaunchError as error:
+    except (LaunchError, SpecError) as error:
         code, message = 2, str(error)
     except BrokenPipeError:  # the reader, such as head, has exited
         code, message = 128 + signal.SIGPIPE, ""

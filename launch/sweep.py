@@ -21,7 +21,7 @@ from bench.trial import Trial
 from launch.hosts import ROOT, Host
 from launch.install import own_code
 from launch.job.agents import Agents
-from launch.job.controller_log import clean, controller_log
+from launch.job.controller_log import PRINTED, clean, controller_log
 from launch.job.interference import machine_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
@@ -216,13 +216,15 @@ def _tries(
         yield replace(start, attempt=attempt)
         record = yield from _point(start, earlier + attempt, where, store, agents)
         cause = record.failure.cause if record.failure else None
-        _LOG.info(
+        _LOG.log(
+            logging.INFO if record.status == "ok" else logging.WARNING,
             "%s: %s after %.1f s%s%s",
             name,
             record.status,
             record.elapsed_seconds,
             f", cause {cause}" if cause else "",
             clean(f": {record.message}") if record.message else "",
+            extra=PRINTED,
         )
         if cause not in TRANSIENT_CAUSES:
             break

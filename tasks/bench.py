@@ -64,6 +64,7 @@ def measure_here(what: Sweep, run: str) -> None:
     """Run a sweep on this machine, as `fab bench.sweep NAME` does."""
     from launch.setup import local_setup
 
+    set_log_level("")
     command = ("fab", "bench.sweep", what.name) if what.text else ()
     measure(replace(what, command=command), run, local_setup(what))
 

@@ -9,6 +9,7 @@ from typing import Any
 from bench.engines.server_commands import SECRET_VARIABLE
 from bench.settings.secrets import revealed
 from launch.hosts import Host, lease_owner
+from launch.job.controller_log import PRINTED
 from launch.job.plan import Process
 from launch.remote import agent, limits
 from launch.remote.errors import LaunchError, PreflightError, error_line
@@ -204,7 +205,7 @@ class Agents:
         channel = self.channels.pop(name, None)
         if channel is None:
             return
-        _LOG.info("%s: the agent is silent; its connection is closed", name)
+        _LOG.warning("%s: the agent is silent; its connection is closed", name, extra=PRINTED)
         self._at_work.discard(name)
         # A local agent may only be suspended, and closing wakes it; a remote one cannot be woken.
         channel.close() if channel.host.login is None else channel.close(0.0)

@@ -20,6 +20,9 @@ _PACKAGES = ("launch", "results")
 # Two files together: the newest lines and those before.
 MOST_BYTES = 4 << 20
 _MOST_LETTERS = 4000
+# Mark of entries about what the command itself prints: only the file, and levels below 'warning',
+# repeat it.
+PRINTED = {"printed": True}
 
 
 class _OneLine(logging.Formatter):
@@ -51,6 +54,8 @@ class _Screen(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the entry."""
+        if hasattr(record, "printed") and self.level >= logging.WARNING:
+            return
         with suppress(OSError, ValueError):
             echo(f"{record.levelname.lower()}: {clean(record.getMessage())}", err=True)
 

@@ -123,6 +123,17 @@ def test_workers_that_are_done_end_servers_that_are_not_and_no_other_worker(
     assert left_over() == []
 
 
+def test_the_log_level_prints_what_started_and_ended(tmp_path: Path) -> None:
+    words = ("-n", "1", "--style", "torch", "--", "true")
+    code, lines, said = launched(tmp_path, "--log-level", "info", *words)
+    assert (code, lines) == (0, [])
+    for text in (r"^info: start worker-0 on ", r"started: id worker-0, pid ", r"exit: id worker-0"):
+        assert re.search(text, said, re.MULTILINE), text
+    assert launched(tmp_path, *words)[2] == ""
+    code, _, said = launched(tmp_path, "--log-level", "loud", *words)
+    assert (code, said.startswith("error: --log-level: expected a level, got 'loud'")) == (2, True)
+
+
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     code, _, said = launched(tmp_path, "-n", "1", "no such program")
     assert code == 127

@@ -19,7 +19,12 @@ LOGGER = logging.getLogger("launch.sweep")
 def test_a_sweep_logs_who_was_started_where_and_how_it_ended(tmp_path: Path) -> None:
     measured(tmp_path, trial("worker-1:kill@2"))
     lines = (tmp_path / CONTROLLER_LOG).read_text().splitlines()
-    entry = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00 (DEBUG|INFO) [a-z.]+: (.*)")
+    entry = re.compile(
+        r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00 (DEBUG|INFO|WARNING) [a-z.]+: (.*)"
+    )
+    assert [line.split(": ")[1] for line in lines if " WARNING " in line] == [
+        "tiny dist_sync x2, repeat 1"
+    ]
     texts = [found[2] for found in map(entry.fullmatch, lines) if found]
     assert len(texts) == len(lines)
     text = "\n".join(texts)
@@ -69,6 +74,16 @@ def test_a_full_disk_raises_nothing(tmp_path: Path) -> None:
     (tmp_path / CONTROLLER_LOG).symlink_to("/dev/full")
     with log.controller_log(tmp_path):
         LOGGER.info("entry")
+
+
+def test_what_the_sweep_prints_is_not_printed_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    for level in ("info", "warning"):
+        log.print_log(level)
+        LOGGER.warning("failed", extra=log.PRINTED)
+        LOGGER.warning("other")
+    log.print_log("warning")
+    shown = ["warning: failed", "warning: other", "warning: other"]
+    assert capsys.readouterr().err.splitlines() == shown
 
 
 def test_the_option_precedes_the_variable_and_decides_what_is_printed(
