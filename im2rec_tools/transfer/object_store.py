@@ -1,5 +1,6 @@
 """Files of object stores: s3:// and gs:// URLs, through fsspec."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -26,6 +27,8 @@ _CLASSES = {"s3": ("s3fs", "S3FileSystem"), "gs": ("gcsfs.core", "GCSFileSystem"
 _VALIDATORS = ("generation", "ETag", "etag", "LastModified", "updated")
 # Names of other libraries' errors that pass.
 _PASSING = ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "TimeoutError")
+# Their errors become one line here; their logs have tracebacks, and URLs that grant an upload.
+_LOGGERS = ("gcsfs", "s3fs", "fsspec", "aiobotocore", "botocore", "aiohttp", "asyncio", "google")
 _LOGIN = "Set its credentials as for the provider's own tools (AWS_PROFILE, gcloud auth)"
 
 
@@ -38,6 +41,8 @@ class ObjectStore:
 
     def __init__(self, kind: str) -> None:
         """Raise DataError if the libraries of the extra `remote` are missing."""
+        for name in _LOGGERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
             module, name = _CLASSES[kind]
             files = getattr(import_module(module), name)

@@ -123,7 +123,7 @@ def test_files_of_a_fetch_that_ends_in_the_middle_are_known_to_the_next(
         if (tmp_path / "a.bin").exists():
             break
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    run.close()
+    del run  # ends it
     for name, data in kept.items():  # as it was then
         if name.startswith("."):
             (tmp_path / name).write_bytes(data)

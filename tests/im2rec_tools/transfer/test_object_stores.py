@@ -16,6 +16,7 @@ from im2rec_tools.commands.transfer import FETCH, UPLOAD
 from im2rec_tools.errors import DataError
 from im2rec_tools.transfer.object_store import ObjectStore
 from tests.support.data.file_server import Site, served
+from tests.support.data.google_store import google_store
 from tests.support.data.trees import lines
 from tests.support.paths import ROOT
 
@@ -77,6 +78,40 @@ def test_objects_of_google_are_fetched_and_checked(
         site.files[f"download/{place}"] = DATA[::-1]
         with pytest.raises(DataError, match="expected crc32c"):
             fetch("gs://bucket/a", tmp_path / "x")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+def test_objects_are_uploaded_to_google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gcsfs", reason="needs 'make remote'")
+    folder = tmp_path / "x"
+    (folder / "train").mkdir(parents=True)
+    (folder / "train" / "big file.bin").write_bytes(DATA)  # in parts, the other in one request
+    (folder / "small").write_bytes(b"1")
+    words = {"dir": str(folder), "url": "gs://bucket/data"}
+    with google_store() as url:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        assert lines(UPLOAD.planned(words))[-1].endswith("2 uploaded")
+        assert lines(UPLOAD.planned(words))[-1].endswith("0 uploaded")
+        assert "2 fetched, 2 with checksums" in fetch("gs://bucket/data/", tmp_path / "a")
+    assert (tmp_path / "a" / "train" / "big file.bin").read_bytes() == DATA
+
+
+@pytest.mark.slow
+def test_an_error_of_google_s_library_is_one_line(tmp_path: Path) -> None:
+    """It logs tracebacks, and the addresses of uploads, which grant them."""
+    pytest.importorskip("gcsfs", reason="needs 'make remote'")
+    (tmp_path / "a").write_bytes(b"1")
+    with served(Site(answer=lambda _: 400)) as site:
+        words = [sys.executable, "-m", "im2rec_tools", "upload", str(tmp_path), "gs://bucket/x/"]
+        env = {**os.environ, "STORAGE_EMULATOR_HOST": site.url}
+        done = subprocess.run(
+            words, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60
+        )
+    assert done.returncode == 2
+    last = done.stderr.splitlines()
+    assert last[-1].startswith("error: gs://bucket/x/")
+    assert not [one for one in last[:-1] if not one.startswith("uploading: ")]
 
 
 @pytest.mark.slow
