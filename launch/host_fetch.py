@@ -27,10 +27,12 @@ _TRAIN = "train/"
 class HostShare:
     """The files that one host fetches.
 
-    label: of the shards among them, None if there are none. scratch: an own folder here.
+    others: names of the files of other shares. label: of the shards among them, None if there are
+    none. scratch: an own folder here.
     """
 
     files: tuple[WantedFile, ...]
+    others: tuple[str, ...]
     label: HostPartition | None
     scratch: Path
 
@@ -50,7 +52,8 @@ def host_shares(urls: Sequence[Url], hosts: int, scratch: Path) -> list[HostShar
     with Sources() as sources:
         files = wanted_files(urls, None, sources)
     train = [one for one in files if one.name.startswith(_TRAIN)] or files
-    whole = tuple(one for one in files if one not in train)
+    names = {one.name for one in train}
+    whole = tuple(one for one in files if one.name not in names)
     try:
         shares = [share(train, index, hosts) for index in range(1, hosts + 1)]
     except TooFewError:
@@ -62,6 +65,7 @@ def host_shares(urls: Sequence[Url], hosts: int, scratch: Path) -> list[HostShar
     return [
         HostShare(
             files=(*mine, *whole),
+            others=tuple(sorted(names - {one.name for one in mine})),
             label=HostPartition(index=index, images=counts) if all(counts) else None,
             scratch=scratch,
         )
@@ -109,12 +113,14 @@ def _fetched(
     given: HostShare, host: Host, start: Starter, into: str, done: dict[str, str]
 ) -> Pushing:
     """Fetch the files of a host, then push the label of its shards."""
+    files = [_asked(one) for one in given.files]
+    request = {"folder": into, "files": files, "others": given.others}
     message = {
         "do": "fetch",
         "tree": host.tree,
         "python": host.python,
         "owner": lease_owner(host),
-        "request": json.dumps({"folder": into, "files": [_asked(one) for one in given.files]}),
+        "request": json.dumps(request),
     }
     count, lines = len(given.files), list[str]()
     with closing(RemoteProgram(host, start, "environment")) as program:

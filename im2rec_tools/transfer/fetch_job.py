@@ -45,6 +45,7 @@ class FetchJob:
     checksums  path or URL of a list of checksums; empty without one
     jobs       connections at the same time
     piece      bytes of a file that one request asks for
+    others     files of other shares: removed if a fetch wrote them, else an error
     """
 
     urls: tuple[Url, ...]
@@ -54,6 +55,7 @@ class FetchJob:
     jobs: int = 8
     piece: int = PIECE
     retries: Retries = _RETRIES
+    others: tuple[str, ...] = ()
 
 
 def wanted(job: FetchJob, sources: Sources) -> list[WantedFile]:
@@ -78,6 +80,7 @@ def fetch_files(files: Sequence[WantedFile], sources: Sources, job: FetchJob) ->
     files = [one for one in files if one.name in found]
     with lock(job.folder):
         ledger = Ledger(job.folder)
+        _remove_others(job, ledger)
         left = [one for one in files if not _is_there(job.folder, one, found, ledger)]
         with ledger.opened():
             yield from _fetch_files(job, left, found, sources, ledger)
@@ -124,12 +127,28 @@ def _described(
     _raise(errors, len(files))
 
 
-def _is_there(folder: Path, one: WantedFile, found: dict[str, RemoteFile], ledger: Ledger) -> bool:
-    """Return whether the folder has the file already; DataError if it has another one."""
-    path, remote = folder / one.name, found[one.name]
+def _remove_others(job: FetchJob, ledger: Ledger) -> None:
+    """Remove the files of other shares that earlier fetches wrote; DataError for any other."""
+    for name in job.others:
+        path = job.folder / name
+        _check_inside(job.folder, path)
+        if ledger.is_own(name):
+            path.unlink()
+        elif path.is_symlink() or path.exists():
+            problem, fix = "is not of this share, and no fetch wrote it", "Move it away"
+            raise DataError(error_line(path, problem=problem, fix=fix))
+
+
+def _check_inside(folder: Path, path: Path) -> None:
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         fix = "Remove the link"
         raise DataError(error_line(path, problem="a link leads out of the folder", fix=fix))
+
+
+def _is_there(folder: Path, one: WantedFile, found: dict[str, RemoteFile], ledger: Ledger) -> bool:
+    """Return whether the folder has the file already; DataError if it has another one."""
+    path, remote = folder / one.name, found[one.name]
+    _check_inside(folder, path)
     if not path.is_symlink() and not path.exists():
         return False
     crc = one.listed.digests.get("crc32c", "")

@@ -1,10 +1,11 @@
 """Program of a host: fetches the files of a request.
 
-    to it    {"folder", "files": [{"url", "name", "size", "digests", "optional"}]}
+    to it    {"folder", "files": [{"url", "name", "size", "digests", "optional"}], "others"}
     from it  {"step", "done", "total"} ... and then lines of text, the result or the errors
 
-The request is JSON until the end of standard input; `done` and `total` are bytes, 0 if the step has
-none. The exit code is 0, 2 for an error, or 128 + n for signal n.
+The request is JSON until the end of standard input; `others` are names of files of other shares;
+`done` and `total` are bytes, 0 if the step has none. The exit code is 0, 2 for an error, or 128 + n
+for signal n.
 """
 
 import json
@@ -27,7 +28,7 @@ def main() -> None:
     """Fetch the files and print progress and result."""
     asked = json.load(sys.stdin)
     files = [_wanted(**one) for one in asked["files"]]
-    job = FetchJob(urls=(), folder=Path(asked["folder"]))
+    job = FetchJob(urls=(), folder=Path(asked["folder"]), others=tuple(asked["others"]))
     shown = 0.0
     with Sources() as sources:
         for update in fetch_files(files, sources, job):

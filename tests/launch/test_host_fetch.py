@@ -86,6 +86,25 @@ def test_each_host_fetches_its_share_and_knows_those_of_the_others(
 
 
 @pytest.mark.program
+def test_with_more_hosts_a_host_gives_up_the_shards_of_others(site: Site, tmp_path: Path) -> None:
+    to = hosts(tmp_path, 2)
+    fetched(site, to[:1], tmp_path / "scratch")
+    folder = Path(to[0].tree, "data", "t")
+    assert {one.name for one in folder.glob("*.rec")} == {"train_0.rec", "train_1.rec"}
+    fetched(site, to, tmp_path / "scratch")
+    assert {one.name for one in folder.glob("train_*")} == {
+        "train_0.rec",
+        "train_0.json",
+        "train_0.idx",
+    }
+    other = folder / "train_1.rec"
+    other.write_bytes(b"mine")
+    with pytest.raises(LaunchError, match=r"^node0: .*train_1.rec: is not of this share.*Move it"):
+        fetched(site, to, tmp_path / "scratch")
+    assert other.read_bytes() == b"mine"
+
+
+@pytest.mark.program
 def test_the_task_prints_the_result_and_the_share_of_each_host(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
