@@ -217,7 +217,7 @@ def tsv_line(*cells: object) -> str:
 
 
 def tsv_cells(line: str) -> list[str]:
-    """Return the cells of a line of a .tsv; the inverse of `tsv_line` and `write_text`."""
+    """Return the cells of a line of a .tsv; the inverse of `tsv_line`."""
 
     def plain(found: re.Match[str]) -> str:
         code = found[1]

@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class PushProgress:
-    """Progress of a host's push or fetch, in bytes of `files` compared or copied files.
+    """Progress of a host's push or fetch of `files` files, in bytes.
 
     `other` are the files that the host had complete, with different contents.
     """

@@ -29,7 +29,7 @@ _MOST_IMAGES = 1e9
 
 
 def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]":
-    """Show the progress of each host in MB, with an estimate; return the last of each host."""
+    """Show the progress of each host in MB; return the last of each."""
     from im2rec_tools.bars import Bars
     from im2rec_tools.progress import Progress
 

@@ -86,7 +86,7 @@ def partition(root: Path, out: Path, part: tuple[int, int]) -> Plan:
 
 
 def _images(root: Path) -> tuple[dict[str, list[str]], int]:
-    """Return the paths of each class's images below its folder, and how many have no class."""
+    """Return each class's images below its folder, and how many have no class."""
     found: dict[str, list[str]] = {}
     beside = 0
     for name, images in walk(root):
@@ -99,7 +99,7 @@ def _images(root: Path) -> tuple[dict[str, list[str]], int]:
 
 
 def _check_others(folder: Path, classes: Sequence[str]) -> None:
-    """Raise DataError if a folder has tars of other classes, which an upload would list."""
+    """Raise DataError for a tar of another class, which an upload would list."""
     others = sorted({one.stem for one in folder.glob("*.tar")} - set(classes))
     if others:
         expected = "tars of these classes only"

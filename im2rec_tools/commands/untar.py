@@ -120,7 +120,7 @@ def untar(
 
 
 def untar_folder(folder: Path, root: Path, *, scratch: Path, max_bad: float) -> Plan:
-    """Plan to unpack each CLASS.tar or CLASS.tar.gz of a folder to ROOT/CLASS; else as `untar`."""
+    """Plan to unpack each class tar of a folder to ROOT/CLASS; else as `untar`."""
     found = sorted(path for ending in _ENDINGS for path in folder.glob(f"*{ending}"))
     tars = {path: path.stat().st_size for path in found if path.is_file()}
     if not tars:

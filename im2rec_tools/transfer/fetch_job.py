@@ -128,7 +128,7 @@ def _described(
 
 
 def _remove_others(job: FetchJob, ledger: Ledger) -> None:
-    """Remove the files of other shares that earlier fetches wrote; DataError for any other."""
+    """Remove files of other shares that a fetch wrote; DataError for others."""
     for name in job.others:
         path = job.folder / name
         _check_inside(job.folder, path)

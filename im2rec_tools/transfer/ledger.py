@@ -74,7 +74,7 @@ class Ledger:
             os.fsync(self._descriptor)
 
     def _row(self, name: str) -> dict[str, Any]:
-        """Return the row of the file that is there; empty if there is none, or another file."""
+        """Return the row of the existing file; empty if there is none, or another."""
         try:
             found = os.lstat(self._folder / name)
         except OSError:

@@ -91,7 +91,10 @@ def _make(asked: dict[str, Any], tree: str) -> None:
 
 
 def _ran(words: list[str], tree: str, env: dict[str, str]) -> dict[str, Any]:
-    """Run a program in the checkout; return its code and the last lines of its standard error."""
+    """Run a program in the checkout.
+
+    Return its code and the last lines of its standard error.
+    """
     try:
         child = subprocess.Popen(
             words,
@@ -110,7 +113,10 @@ def _ran(words: list[str], tree: str, env: dict[str, str]) -> dict[str, Any]:
 
 
 def _fetched(asked: dict[str, Any], tree: str) -> dict[str, Any]:
-    """Run the fetch; report its progress, and return its code and the last lines of its text."""
+    """Run the fetch and report its progress.
+
+    Return its code and the last lines of its text.
+    """
     python = os.path.join(tree, asked["python"])  # noqa: PTH118
     try:
         child = subprocess.Popen(

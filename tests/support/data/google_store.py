@@ -1,4 +1,4 @@
-"""A server with the answers of Google Cloud Storage: uploads, objects, lists of objects."""
+"""A server that answers as Google Cloud Storage."""
 
 import json
 import re
