@@ -122,7 +122,8 @@ def _check_role(options: Options) -> None:
                 fix="Run 'unset DMLC_ROLE'",
             )
         )
-    if options.expect_workers > 1 and not is_distributed(options.kv_store):
+    alone = not is_distributed(options.kv_store) and not options.test_io
+    if options.expect_workers > 1 and alone:
         raise SpecError(
             error_line(
                 "--expect-workers",

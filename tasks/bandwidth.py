@@ -71,7 +71,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 
         def measure_raw() -> None:
             moved.append(tcp_bandwidth(where.hosts, where.start))
-            set_environment(folder, raw_tcp_mb_per_second=round(mean(moved)))
+            set_environment(folder, raw_tcp_mb_per_second=round(mean(moved), 2))
 
         try:
             measure(what, str(folder), where, finish=measure_raw)

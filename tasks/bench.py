@@ -362,6 +362,10 @@ def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
             empty="1, 2, 4 ... all cores",
         ),
         "image_shape": OptionHelp("SHAPE", "Channels, height and width"),
+        "readers": OptionHelp(
+            "N",
+            "Processes that read at once; several have a core each, as workers on CPU devices do",
+        ),
         "windows": OptionHelp("N", "Windows after warm-up"),
         "log_level": LOG_LEVEL,
         "cold": OptionHelp("", "Read from the disk; drop the files from memory before each epoch"),
@@ -380,6 +384,7 @@ def bench_io(  # type: ignore[no-untyped-def]
     batch="32",
     nthreads="",
     image_shape="3,224,224",
+    readers="1",
     windows="10",
     cold=False,
     options="",
@@ -398,11 +403,14 @@ def bench_io(  # type: ignore[no-untyped-def]
         "image_shape": [parse_int("--image-shape", part) for part in image_shape.split(",")],
         "windows": parse_int("--windows", windows),
         "device": "cpu",
+        "devices": parse_int("--readers", readers),
+        "devices_per_worker": 1,
         "cold": cold,
         "options": options.split(),
     }
     counts = [parse_int("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
-    counts = list(dict.fromkeys(counts or within(len(os.sched_getaffinity(0)))))
+    cores = len(os.sched_getaffinity(0)) // max(1, fields["devices"])
+    counts = list(dict.fromkeys(counts or within(max(1, cores))))
     trials = tuple(make(fields | {"data_nthreads": count}) for count in counts)
     description = f"reading {data} with {' / '.join(map(str, counts))} threads"
     what = Sweep(name="io", description=description, repeats=1, trials=trials, text="")

@@ -1,5 +1,6 @@
 """Mode test-io: input-pipeline benchmark without training (--test-io 1)."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,15 +22,22 @@ _WINDOW_SECONDS = 0.5
 
 
 def time_input(options: Options) -> TrainingSummary:
-    """Time reading, epoch after epoch; a window is the batches of half a second."""
-    portion = whole_data(options.data_train)
+    """Time reading, epoch after epoch; a window is the batches of half a second.
+
+    Several readers divide the images, as the workers of a host do.
+    """
+    index, readers = map(int, os.environ.get("MXSCALE_LOCAL", "0/1").split("/"))
+    whole = whole_data(options.data_train)
+    portion = replace(whole, index=index, count=readers, fewest=whole.total // readers)
     data, paths = options.data_train, portion.paths
     found = page_cache.drop_and_check(data, paths) if options.cold else page_cache.residency(paths)
     batches = loader.training_batches(options, portion, _orders(options, portion))
     budget = replace(budget_of(options), windows=options.windows or 10)
+    if readers > 1:  # one that ended early would leave the others more time
+        budget = replace(budget, precision=0.0)
     warmup = options.warmup_windows
     facts = {
-        "num_workers": 1,
+        "num_workers": readers,
         "worker_batch": options.batch_size,
         "devices": options.devices,
         "mxnet": mx.__version__,
@@ -50,6 +58,7 @@ def time_input(options: Options) -> TrainingSummary:
         ProgressLines(
             warmup + budget.windows, may_end_early=bool(budget.precision or budget.seconds)
         ),
+        index,
     )
 
 

@@ -82,7 +82,8 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
     env |= secrets.variables(trial.layout.env)
     if trial.servers:
         env |= dmlc_variables(role, host, root, trial.workers, trial.servers)
-    if role == "worker" and trial.mode == "real" and trial.servers:
+    reads = trial.mode == "test-io" and trial.workers > 1
+    if reads or (role == "worker" and trial.mode == "real" and trial.servers):
         on_host = trial.layout.devices_per_host // trial.layout.devices_per_worker
         env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
     if host.libraries and not trial.mxnet.python:
@@ -116,13 +117,14 @@ def _host(trial: Trial, role: str, index: int) -> int:
 def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
     """Return one core per CPU device.
 
-    With fewer cores, devices share them (oversubscribed).
+    With fewer cores, devices share them (oversubscribed). A single reader of images uses any core,
+    several have a core each, as workers do.
 
     A server shares the cores of its worker, or all cores of the host's devices.
     """
     if (
         trial.layout.device == "gpu"
-        or trial.mode == "test-io"
+        or (trial.mode == "test-io" and trial.workers == 1)
         or not host.cores
         or role == "scheduler"
     ):

@@ -122,6 +122,14 @@ def test_the_key_changes_with_every_field(field: str) -> None:
             {"mode": "test-io", "kvstore": "dist_sync", "data_train": "x.rec"},
             "kvstore: expected one process (local) for test-io",
         ),
+        (
+            {"mode": "test-io", "data_train": "x.rec", "devices": 2},
+            "devices: expected one host for test-io, and devices_per_worker = 1, got 1 and 2",
+        ),
+        (
+            {"mode": "test-io", "data_train": "x.rec", "devices": 2, "devices_per_host": 1},
+            "devices: expected one host for test-io, and devices_per_worker = 1, got 2 and 1",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(fields: dict[str, Any], said: str) -> None:

@@ -113,6 +113,8 @@ def test_the_task_takes_a_row_for_each_thread_count(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6))
     task.body(Context(), "x.rec")
     assert [one.data.nthreads for one in asked[1].trials] == [1, 2, 4, 6]
+    task.body(Context(), "x.rec", readers="3")
+    assert [(one.data.nthreads, one.workers) for one in asked[2].trials] == [(1, 3), (2, 3)]
     for wrong in ("1,,2", "0", "many"):
         with pytest.raises(Exit) as caught:
             task.body(Context(), "x.rec", nthreads=wrong)

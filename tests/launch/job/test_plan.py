@@ -80,6 +80,18 @@ def test_one_worker_with_two_cpu_devices_has_two_cores() -> None:
     assert worker.env["OMP_NUM_THREADS"] == "1"
 
 
+def test_several_readers_have_a_core_each_and_a_single_one_may_use_all() -> None:
+    base = {"mode": "test-io", "batch_per_device": 4, "data_train": "x.rec"}
+    (alone,) = plan(make(base), [TWO_CORES], 9091)
+    assert (alone.cores, "MXSCALE_LOCAL" in alone.env) == ((), False)
+    trial = make(base | {"devices": 2, "devices_per_worker": 1})
+    found = plan(trial, [TWO_CORES], 9091)
+    assert [one.cores for one in found] == [(0,), (1,)]
+    assert [one.env["MXSCALE_LOCAL"] for one in found] == ["0/2", "1/2"]
+    assert trial.asynchronous
+    assert not emulated(trial, [TWO_CORES])
+
+
 def test_more_devices_than_a_host_has_is_emulated() -> None:
     assert emulated(distributed(1, 4), [TWO_CORES])
     assert not emulated(distributed(1, 2), [TWO_CORES])

@@ -7,6 +7,7 @@ import pytest
 from bench.notes import INTERFERENCE, NoteKind, texts
 from bench.trial import make
 from launch.job.monitor import Deadlines
+from results.scaling import scaling
 from tests.support.programs.jobs import measured, tiny
 
 pytestmark = pytest.mark.mxnet
@@ -58,6 +59,23 @@ def test_reading_alone_is_measured_past_the_prefetch(tmp_path: Path, photographs
     assert rank.seconds[0] >= 1.0
     assert min(rank.seconds[1:]) >= 0.5
     assert sum(rank.images) > 120
+
+
+def test_readers_divide_the_images_and_read_at_the_same_time(
+    tmp_path: Path, photographs: Path
+) -> None:
+    fields = {"data_train": str(photographs / "train"), "image_shape": [3, 32, 32]}
+    reading = {"mode": "test-io", "batch_per_device": 8, "windows": 4, "data_nthreads": 1}
+    trial = make(reading | fields | {"devices": 2, "devices_per_worker": 1})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "ok", record.message
+    assert sorted(rank.rank for rank in record.ranks) == [0, 1]
+    assert {rank.facts["num_workers"] for rank in record.ranks} == {2}
+    assert {len(rank.seconds) for rank in record.ranks} == {5}
+    (row,) = scaling([record])
+    each = [sum(rank.images) / sum(rank.seconds) for rank in record.ranks]
+    assert row.rate is not None
+    assert max(each) < row.rate.images_per_second < 1.5 * sum(each)
 
 
 @pytest.mark.slow
