@@ -1,7 +1,13 @@
-"""Measure the CPU time of the controller and its agent during a job.
+"""Measure the CPU time of controller and agent, or of a worker's own counters.
 
 Runs a sweep of one point on a pseudo-terminal with the live table, and divides the CPU time of the
-controller and of the agent by the measured time. Results: docs/explanation/benchmarks.md.
+controller and of the agent by the measured time. With --calls and the options of a worker, it is a
+worker that prints the time of reading the run delay of its threads, as a share of its windows:
+
+    python -m launch.launch --launcher local -n 2 -s 2 python -m benchmarks.overhead --calls \\
+        --network resnet-18 --kv-store dist_sync --batch-size 16 --benchmark 1 --windows 20
+
+Results: docs/explanation/benchmarks.md.
 """
 
 import argparse
@@ -12,8 +18,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from bench import train_imagenet
+from bench.statistics.stopwatch import Stopwatch, WindowDelays
 from launch.hosts import ROOT
 from results.store import read_records
 
@@ -27,6 +38,7 @@ kvstore = "{kvstore}"
 devices = {devices}
 windows = {windows}
 """
+_EMPTY_CALLS = 1000
 _TICKS = os.sysconf("SC_CLK_TCK")
 Sample = tuple[float, float, float]
 
@@ -100,8 +112,72 @@ def measured(sweep: str, folder: Path) -> tuple[float, float]:
     return share(samples, begin, end, 1), share(samples, begin, end, 2)
 
 
+@dataclass
+class CallTimes:
+    """Seconds of the counted calls in a worker, and of its windows."""
+
+    calls: int = 0
+    wall: float = 0.0
+    cpu: float = 0.0
+    windows: int = 0
+    window_wall: float = 0.0
+
+    def counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls this one and adds its time."""
+
+        def timed(*args: Any) -> Any:
+            cpu, wall = time.thread_time(), time.perf_counter()
+            try:
+                return call(*args)
+            finally:
+                self.wall += time.perf_counter() - wall
+                self.cpu += time.thread_time() - cpu
+                self.calls += 1
+
+        return timed
+
+    def of_windows(self, window: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        """Return a function that adds the time of the window that this one returns."""
+
+        def added(*args: Any) -> dict[str, Any]:
+            found = window(*args)
+            self.windows += 1
+            self.window_wall += found["seconds"]
+            return found
+
+        return added
+
+
+def run_worker(options: Sequence[str]) -> None:
+    """Run a worker with these options; print what its counters cost.
+
+    The time of counting an empty call is not theirs.
+    """
+    found, empty = CallTimes(), CallTimes()
+    nothing = empty.counted(lambda: None)
+    for _ in range(_EMPTY_CALLS):
+        nothing()
+    for name in ("start", "end"):
+        setattr(WindowDelays, name, found.counted(getattr(WindowDelays, name)))
+    setattr(Stopwatch, "window", found.of_windows(Stopwatch.window))  # noqa: B010 - a method
+    sys.argv = ["bench.train_imagenet", *options]
+    train_imagenet.main()
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    wall = found.wall - found.calls * empty.wall / empty.calls
+    cpu = found.cpu - found.calls * empty.cpu / empty.calls
+    print(
+        f"{found.calls} calls in {found.windows} windows of "
+        f"{1e3 * found.window_wall / found.windows:.1f} ms, {threads} threads: "
+        f"{wall / found.window_wall:.3%} of their seconds by the clock, "
+        f"{cpu / found.window_wall:.3%} by CPU time"
+    )
+
+
 def main() -> None:
     """Parse the command line, measure and print the result."""
+    if sys.argv[1:2] == ["--calls"]:
+        run_worker(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser("python -m benchmarks.overhead", description=__doc__)
     for name, text, default in (
         ("network", "Network", "alexnet"),

@@ -7,7 +7,7 @@ from typing import Any
 
 _TASKS = Path("/proc/self/task")
 # CPU time of readings as a share of all time, at most; shorter windows share a reading.
-_MOST_SHARE = 1e-3
+_MOST_SHARE = 2e-4
 
 
 class Stopwatch:

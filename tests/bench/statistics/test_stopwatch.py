@@ -86,7 +86,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
 def test_windows_that_are_too_short_for_a_reading_share_one(clock: dict[str, float]) -> None:
     delays, found = WindowDelays(Scripted()), []
-    for seconds in (0.4, 0.4, 0.4, 2.0, 0.4):
+    for seconds in (2.0, 2.0, 2.0, 9.0, 2.0):
         delays.start()
         clock["now"] += seconds
         found.append(delays.end())
@@ -96,11 +96,11 @@ def test_windows_that_are_too_short_for_a_reading_share_one(clock: dict[str, flo
 def test_a_probe_between_two_windows_does_not_count(clock: dict[str, float]) -> None:
     delays = WindowDelays(Scripted())
     delays.start()
-    clock["now"] += 0.4
+    clock["now"] += 2.0
     assert delays.end() == {"run_delay": 0.0}
     delays.restart()
     delays.start()
-    clock["now"] += 1.5
+    clock["now"] += 6.0
     assert delays.end() == {"run_delay": 1.0}
 
 
