@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from results.reader import asked_trials
 from results.repeat import RepeatSummary
 from results.run import load
 from results.run_folder import saved_runs
-from results.scaling import ScalingRow, mb_per_second
+from results.scaling import ScalingRow, mb_per_second, with_verdict
 
 _ALONE = {"test-io", "bandwidth"}
 _MOST_MEGABYTES = 1e9
@@ -203,3 +203,17 @@ def _connects_alike(one: RepeatSummary, point: CeilingPoint) -> bool:
     """Return whether TCP was measured between hosts that include the point's."""
     mine, there = set(one.identity.hosts), set(point.first.identity.hosts)
     return point.raw_tcp is not None and mine <= there and (len(mine) > 1) == (len(there) > 1)
+
+
+def with_ceilings(row: ScalingRow, points: Sequence[CeilingPoint]) -> ScalingRow:
+    """Return the row with the verdict that also knows its ceilings."""
+    if row.verdict is None:
+        return row
+    found = ceilings(row, points)
+    known = replace(
+        row.verdict.measurements,
+        reading=found.reading,
+        store_bytes_per_second=found.store_bytes_per_second,
+        tcp_bytes_per_second=found.tcp_bytes_per_second,
+    )
+    return with_verdict(row, known)
