@@ -7,7 +7,7 @@ worker that prints the time of reading the run delay of its threads, as a share 
     python -m launch.launch --launcher local -n 2 -s 2 python -m benchmarks.overhead --calls \\
         --network resnet-18 --kv-store dist_sync --batch-size 16 --benchmark 1 --windows 20
 
-Results: docs/explanation/benchmarks.md.
+Results: docs/explanation/benchmarks.md and interference.md.
 """
 
 import argparse

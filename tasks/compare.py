@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -253,14 +254,17 @@ def report_explain(c, point="", run="", confirm=False):  # type: ignore[no-untyp
     """Print what bounds each point, with the evidence.
 
     Prints the seconds of a step by cause, what was not measured, and a counter-experiment as a
-    command. With --confirm runs it, and prints whether the step changes as the cause predicts.
+    command. Uses the runs of bench.io and bench.bandwidth that fit the points. With --confirm runs
+    the command, and prints whether the step changes as the cause predicts.
     """
     from bench.settings.point_names import chosen
     from plots.items import plain_lines
     from plots.tables.explanation import explanations
+    from results.explain.ceilings import ceiling_points, with_ceilings
     from results.run import load
 
-    found = load(run_folder(run))
+    found, measured = load(run_folder(run)), ceiling_points(report.RUNS)
+    found = replace(found, rows=[with_ceilings(row, measured) for row in found.rows])
     trials = set(chosen([row.trial for row in found.rows], point))
     rows = [row for row in found.rows if row.trial in trials]
     lines = plain_lines(explanations(found, rows))

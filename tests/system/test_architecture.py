@@ -44,7 +44,6 @@ SEAMS = {
     "bench": ("bench", "im2rec_tools.formats", "im2rec_tools.packing.manifest", _CONSOLE),
     "results.comparison": ("results.*", *_RESULTS),
     "results.cost": ("results.*", *_RESULTS),
-    "results.explain": ("results.*", *_RESULTS),
     "results.exports": ("results.*", *_RESULTS),
     # How an imported job was started is read as a worker's options are.
     "results.imports": ("results.*", "bench.training.options", *_RESULTS),

@@ -51,6 +51,21 @@ def test_an_older_run_is_not_measured(capsys: pytest.CaptureFixture[str]) -> Non
     assert "local x1," not in printed
 
 
+def test_a_runs_ceilings_are_those_of_the_other_runs(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looked: list[Path] = []
+
+    def found(folder: Path) -> list[Any]:
+        looked.append(folder)
+        return []
+
+    monkeypatch.setattr("results.explain.ceilings.ceiling_points", found)
+    commands.report_explain.body(Context(), run="mine")
+    assert looked == [run.parent]
+    assert "verdict" in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("run")
 def test_nothing_to_confirm_and_unknown_points_are_one_line() -> None:
     code, line = refusal(commands.report_explain, run="mine", confirm=True)

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from bench.trial import Trial, make
-from results.explain.ceilings import CeilingPoint, Ceilings, ceiling_points, ceilings
+from results.explain.ceilings import (
+    CeilingPoint,
+    Ceilings,
+    ceiling_points,
+    ceilings,
+    with_ceilings,
+)
 from results.record import Identity, Rank, Record
 from results.run_folder import ASKED, ENVIRONMENT
 from results.scaling import ScalingRow, scaling
@@ -188,3 +194,17 @@ def test_only_good_points_of_ceilings_are_read(tmp_path: Path) -> None:
     assert ceiling_points(tmp_path) == []
     run(tmp_path, "io", record(readers()))
     assert [type(one) for one in ceiling_points(tmp_path)] == [CeilingPoint]
+
+
+def test_a_verdict_knows_the_ceilings_of_its_point(tmp_path: Path) -> None:
+    run(tmp_path, "moves", record(moves(), images=10**8), raw_tcp_mb_per_second=400)
+    points = ceiling_points(tmp_path)
+    point = row(record(job()))
+    assert point.verdict is not None
+    assert point.verdict.measurements.tcp_bytes_per_second is None
+    found = with_ceilings(point, points)
+    assert found.verdict is not None
+    assert found.verdict.measurements.tcp_bytes_per_second == 400e6
+    assert found.verdict.measurements.store_bytes_per_second == 1e8
+    one = row(record(moves()))
+    assert with_ceilings(one, points) is one
