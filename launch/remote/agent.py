@@ -12,8 +12,8 @@ It is sent over its connection and needs no installation on the host. Both sides
 `oom`, of SIGKILL only: whether the kernel has killed processes for lack of memory since the job
 began; absent if it does not count them. `stopped` lists the ids of processes that SIGSTOP or a
 debugger has suspended. `cpu` has the CPU seconds of each process until `at` (the host's monotonic
-clock), `delay` the seconds that its threads waited for a CPU, if the kernel counts them, `gpu` the
-load of each GPU by index if a process uses GPUs, `machine` the counters of
+clock), `delay` the seconds that the threads of each bare one waited for a CPU, if the kernel
+counts them, `gpu` the load of each GPU by index if a process uses GPUs, `machine` the counters of
 launch/remote/telemetry.py while processes run.
 The agent ends every process it started, and all descendants, on "stop", when its connection closes,
 and after five seconds without a message from the controller.
@@ -200,7 +200,9 @@ class Agent:
         states = {child.name: child.state() for child in self.children.values()}
         held = [name for name, (stopped, _) in states.items() if stopped]
         cpu = {name: seconds for name, (_, seconds) in states.items()}
-        waits = {child.name: child.run_delay() for child in self.children.values()}
+        # Workers count their own, by window.
+        servers = [child for child in self.children.values() if child.serves]
+        waits = {child.name: child.run_delay() for child in servers}
         delay = {name: seconds for name, seconds in waits.items() if seconds is not None}
         uses_gpus = any(child.uses_gpus for child in self.children.values())
         busy = self.gpus.busy(now) if uses_gpus else {}

@@ -62,6 +62,7 @@ class Child:
     ) -> None:
         self.name, self.popen = wanted["id"], popen
         self.uses_gpus = bool(wanted.get("gpus"))
+        self.serves = bool(wanted.get("bare"))
         self.cores: list[int] = wanted["cores"]
         self.streams = {"output": Lines(output), "event": Lines(events)}
 

@@ -152,6 +152,18 @@ def test_beats_tell_how_many_cpu_seconds_a_process_has_used(talk: Talk) -> None:
 
 
 @pytest.mark.program
+def test_beats_have_the_run_delay_of_servers_alone(talk: Talk) -> None:
+    talk.start("worker-0", "import time; time.sleep(60)")
+    argv = [sys.executable, "-c", "while True: pass"]
+    server = {"id": "server-0", "argv": argv, "env": {}, "cwd": "/", "cores": [], "bare": True}
+    talk.channel.send({"do": "start", **server})
+    beats = [talk.until("beat")[-1][1] for _ in range(3)]
+    found = [beat["delay"] for beat in beats if "server-0" in beat["cpu"]]
+    assert all(delay.keys() == {"server-0"} for delay in found)
+    assert 0 <= found[0]["server-0"] <= found[-1]["server-0"]
+
+
+@pytest.mark.program
 def test_gpus_are_looked_at_where_a_process_uses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
