@@ -1,7 +1,8 @@
 """Measure the time and memory of the report of a large run.
 
-Writes a run with artificial times (2.5 GB of records by default), runs 'fab report.show' and
-'fab report.build' on it, and prints wall time, peak memory and file sizes. Results:
+Writes a run with artificial times (2.5 GB of records by default). Runs 'fab report.show',
+'fab report.predict' and 'fab report.build' on it, and prints wall time, peak memory and file
+sizes. Results:
 docs/explanation/benchmarks.md.
 """
 
@@ -30,6 +31,11 @@ _FACTS = {"num_workers": 256, "devices": 1, "arrays": 16, "mxnet": "1.9.1", "tf3
 _FACTS |= {"instructions": "avx512_core", "variables": {"OMP_NUM_THREADS": "1"}}
 _FACTS |= {"weight_hash": "9acf1fb4961f5aff", "peak_memory_bytes": 1139396608, "python": "3.11.7"}
 _PER_HOST = 16
+# One store and one batch of each network.
+_PREDICT = (
+    *("report.predict", "--devices", "5120"),
+    *("--point", "dist_sync batch_per_device=1"),
+)
 
 
 def trials(count: int, ranks: int) -> Iterator[Trial]:
@@ -147,8 +153,8 @@ def main() -> None:
         if not (folder / RECORDS).exists():
             write(folder, asked.points, asked.ranks, asked.windows)
         _print_size(RECORDS, folder / RECORDS)
-        for task in ("report.show", "report.build"):
-            seconds, memory = timed(task, "--run", f"{folder}/")
+        for task, *more in (("report.show",), _PREDICT, ("report.build",)):
+            seconds, memory = timed(task, "--run", f"{folder}/", *more)
             print(f"{task:14} {seconds:6.1f} s {memory:6.0f} MiB")
         for path in sorted((folder / REPORT).iterdir()):
             _print_size(path.name, path)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import permutations
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,6 +54,8 @@ _SOURCES = {
 }
 # Names in the tables of networks in population.toml.
 _NETWORKS = {"resnet-50 v1.5": "resnet-50", "vgg16": "vgg-16"}
+# Tables of one job at several batches.
+_BATCH = re.compile(r"(.*)_b[0-9]+(?:_b)?$")
 _POWERS = {Kind.LIGHT: 0.5, Kind.HEAVY: 0.25, Kind.MULTI: 0.5}
 _LOAD, _BANDWIDTH = 0.3, 2e9
 # Seven sources cannot show how far an eighth may be off.
@@ -347,6 +350,58 @@ def summaries(scores: Sequence[Score]) -> dict[str, Summary]:
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchChange:
+    """A point on several hosts, predicted from the same job at another batch.
+
+    factor  its batch / that of the other job
+    lost    error if a step loses the same seconds at both batches
+    same    error if the efficiency is the same
+    """
+
+    factor: float
+    lost: float
+    same: float
+
+
+BATCHES: Mapping[str, Callable[[float], bool]] = {
+    "batch doubled": lambda factor: 1.5 <= factor < 3,
+    "batch 4 times or more": lambda factor: factor >= 3,
+    "smaller batch": lambda factor: factor < 1,
+}
+
+
+def read_batches(path: Path = TABLES) -> list[BatchChange]:
+    """Return the points of tables that differ by their batch, which their names end with."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["hosts"]]
+    named = ((_BATCH.match(row["table_id"]), row) for row in rows)
+    jobs = grouped((found[1], row) for found, row in named if found)
+    return [one for some in jobs.values() for one in _batch_changes(some)]
+
+
+def _batch_changes(rows: Sequence[Mapping[str, str]]) -> Iterable[BatchChange]:
+    """Yield the points of a job on several hosts, each from every other batch."""
+    steps: dict[int, dict[int, float]] = {}
+    for row in rows:
+        batch, devices = int(row["batch_per_device"]), int(row["devices"])
+        seconds = batch * devices / float(row["images_per_sec"])
+        steps.setdefault(batch, {})[devices] = seconds
+    several = {int(row["devices"]) for row in rows if int(row["hosts"]) > 1}
+    for known, other in permutations(steps, 2):
+        here, there = steps[known], steps[other]
+        if 1 not in here or 1 not in there:
+            continue
+        for devices in several & set(here) & set(there):
+            lost = there[1] + here[devices] - here[1]
+            same = there[1] * here[devices] / here[1]
+            yield BatchChange(
+                factor=other / known,
+                lost=there[devices] / lost - 1,
+                same=there[devices] / same - 1,
+            )
+
+
 def document(cells: Sequence[Cell], fits: Fits, found: Mapping[str, Summary]) -> str:
     """Return population.toml with constants fitted to all sources."""
     lines = [
@@ -399,8 +454,21 @@ def main() -> None:
         print(_line(name, summary))
     saturated = [fits.score(cell) for cell in cells if cell.is_saturated]
     print(_line("saturated servers (apart)", Summary(scores=tuple(saturated))))
+    _print_batches()
     if given.write:
         FILE.write_text(document(cells, fits, found), encoding="utf-8")
+
+
+def _print_batches() -> None:
+    print("\n| change | points | same lost seconds: median, p90 | same efficiency |")
+    print("|---|---|---|---|")
+    changes = read_batches()
+    for name, fits_factor in BATCHES.items():
+        some = [change for change in changes if fits_factor(change.factor)]
+        errors = [np.abs([getattr(one, field) for one in some]) for field in ("lost", "same")]
+        ends = (100 * np.quantile(one, (0.5, 0.9)) for one in errors)
+        cells = " | ".join(f"{middle:.1f} %, {high:.1f} %" for middle, high in ends)
+        print(f"| {name} | {len(some)} | {cells} |")
 
 
 def _line(name: str, one: Summary) -> str:

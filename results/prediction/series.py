@@ -26,8 +26,8 @@ SHARED = tuple(
 )
 _CHOOSE = "Choose with --point"
 _MOST_NAMED = 3
-# Tables with float16 were fitted with 4 bytes per gradient, too.
-_BYTES = 4
+# Bytes of a gradient, by data type.
+_BYTES = {"float16": 2}
 # The share that 2bit compression leaves: 2 of 32 bits are pushed, and all are pulled.
 _COMPRESSED = (1 + 1 / 16) / 2
 
@@ -107,6 +107,8 @@ class Series:
         if known is None:
             return math.inf
         moved = known * self.workers_per_host
+        if self.trial.training.dtype == "float16":
+            moved *= 2  # the tables were fitted with 4 bytes per parameter
         return load_of(moved, self.step_seconds, link, population().bandwidth)
 
     def kinds(self, hosts: int, link: float = math.inf) -> list[Kind]:
@@ -153,7 +155,7 @@ def gradient_bytes(rows: Sequence[ScalingRow]) -> float | None:
     if millions is None or trial.model.num_classes != 1000 or not usual:
         return None
     compressed = _COMPRESSED if trial.training.gc_type == "2bit" else 1
-    return millions * 1e6 * _BYTES * compressed
+    return millions * 1e6 * _BYTES.get(trial.training.dtype, 4) * compressed
 
 
 def series_of(

@@ -1,5 +1,6 @@
 """`report.predict` from the command line, and its predictions in a report."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,20 @@ def test_a_published_table_is_predicted_without_a_file(
     out = printed(capsys, run="reference:tutorial", devices="256", up_to="16")
     assert "Of 12 measured predictions, 11 are inside the 80 % interval and 12 inside" in out
     assert "predictions.csv" not in out
+
+
+def test_the_guide_shows_what_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "how-to" / "predict.md").read_text(encoding="utf-8")
+    command, shown = page.split("```")[1], page.split("```")[3]
+    words = shlex.split(command.splitlines()[1])
+    assert words[:3] == [".venv/bin/fab", "report.predict", "reference:tutorial"]
+    names = [word.removeprefix("--").replace("-", "_") for word in words[3::2]]
+    out = printed(capsys, run=words[2], **dict(zip(names, words[4::2], strict=True)))
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert [line for line in shown.splitlines() if line not in {"...", *lines}] == []
 
 
 @pytest.mark.parametrize(

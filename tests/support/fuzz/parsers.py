@@ -42,9 +42,10 @@ from results.imports.writer import add_to_run
 from results.integrity import digest
 from results.integrity.archive import unpack
 from results.integrity.catalog import list_runs, run_entry
+from results.prediction.calibration import load_predictions
 from results.reader import read_summaries, record_headers
 from results.run import known_identities, load, read_environment
-from results.run_folder import CATALOG
+from results.run_folder import CATALOG, PREDICTIONS, REPORT
 from results.store import read_records
 from results.worker_log import parse_worker_log, rank_of
 from tests.support.data.trees import encoded, jpeg, pixels
@@ -290,6 +291,15 @@ class _Sample:
             (folder / one).write_bytes(content)
 
 
+_PREDICTION = {
+    **{"schema": 1, "made": "2026-01-01T00:00:00Z", "series": "0", "network": "alexnet"},
+    **{"kvstore": "local", "batch_per_device": 8, "known_devices": 1, "load": 0.2, "link": None},
+    **{"servers": None, "devices": 2, "hosts": 1, "images_per_second": 9.0, "low_80": 8.0},
+    **{"high_80": 10.0, "low_95": 7.0, "high_95": 11.0, "constant": 9.5, "efficiency": 0.9},
+    **{"efficiency_low": 0.8, "efficiency_high": 1.0, "kind": "light", "ceiling": None},
+}
+
+
 def _run() -> _Sample:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "mine"
@@ -316,6 +326,9 @@ def _run() -> _Sample:
         each = (prices.Price(key="", pattern="*", per_hour=1.0),)
         digest.write(folder, "c", prices=prices.Prices(name="p", currency="USD", each=each))
         paths = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
+        lines = [_PREDICTION | {"devices": n} for n in (2, 4)]
+        text = "".join(json.dumps(one) + "\n" for one in lines)
+        (folder / REPORT / PREDICTIONS).write_text(text)
         return _Sample(
             files={path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
         )
@@ -333,6 +346,7 @@ def _read_run(folder: Path) -> None:
         lambda: list(read_summaries(folder)),
         lambda: list_runs(folder.parent, folder.parent / CATALOG),
         lambda: run_entry(folder),
+        lambda: load_predictions(folder, load(folder).rows).fans,
     ):
         try:
             each()
