@@ -37,6 +37,7 @@ if __name__ == "__main__":
 from bench import events
 from bench.errors import SmallShareError, SpecError, error_line
 from bench.kvstores import is_distributed
+from bench.networks import describe
 from bench.settings.modes import IMAGENET_IMAGES
 from bench.training.options import MOST_BATCH, Options, empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
@@ -465,6 +466,9 @@ def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
     if workers < 1:
         raise SpecError(error_line("--workers", expected="1 or more", got=workers))
     words = [*_without_batch(argv), *(() if options.data_train else ("--benchmark=1",))]
+    if options.load_epoch:  # a try starts without the checkpoint, which may determine these
+        words.append(f"--network={describe(options.network, options.num_layers)}")
+        words.append(f"--image-shape={','.join(map(str, options.image_shape))}")
     tried = BatchProbe(
         command=(sys.executable, "-m", "bench.train_imagenet", *words),
         devices=options.devices,

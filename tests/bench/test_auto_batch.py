@@ -430,3 +430,20 @@ def test_no_batch_fits_if_servers_take_all_memory(monkeypatch: pytest.MonkeyPatc
     """The kernel treats a limit of 0 bytes as no limit."""
     monkeypatch.setattr(auto_batch, "free_bytes", lambda: 100 * MB)
     assert find(hungry(servers=8)) == 1
+
+
+def test_tries_of_a_continued_training_have_the_network_of_its_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[BatchProbe] = []
+
+    def find(probe: BatchProbe, most: int) -> int:
+        tried.append(probe)
+        return 4
+
+    monkeypatch.setattr(auto_batch, "find", find)
+    words = ["--data-train=x", "--model-prefix=m", "--load-epoch=1", "--auto-batch"]
+    network = ["--network=resnet", "--num-layers=18", "--image-shape=3,64,64"]
+    batch = auto_batch.sized(parse([*words, *network]), words)
+    assert batch == [*words[:-1], "--batch-size=4"]
+    assert tried[0].command[-2:] == ("--network=resnet-18", "--image-shape=3,64,64")
