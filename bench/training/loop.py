@@ -261,21 +261,27 @@ def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
 
 
 def time_window(
-    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int
+    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int, before: int
 ) -> dict[str, Any]:
-    """Time `steps` steps; wait for MXNet's work only before and after them."""
+    """Time `steps` steps; wait for MXNet's work only before and after them.
+
+    `before`: batches of the windows before this one, the last of which may be shorter.
+    """
+    numbers = range(before + 1, before + steps + 1)
+    profiled = profiling.profiled(worker, numbers)
     mx.nd.waitall()
     waited = worker.reader.waited
     worker.delays.start()
     clock = Stopwatch()
-    for number in range(steps):
+    for number in numbers:
         batch = next(feed)
-        profiling.profile_batch(worker, index * worker.options.steps_per_window + number + 1)
+        if number in profiled[:1]:
+            profiling.start()
         losses = gradients(worker, batch)
-        profiling.print_statistics(
-            worker, batch, index * worker.options.steps_per_window + number + 1
-        )
+        profiling.print_statistics(worker, batch, number)
         update(worker)
+        if number in profiled[-1:]:
+            profiling.stop()
     mx.nd.waitall()
     window = clock.window(index, steps * worker.options.batch_size, steps)
     window |= worker.delays.end()
@@ -294,15 +300,16 @@ def time_window(
 
 
 def _probed_window(
-    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int
+    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int, before: int
 ) -> dict[str, Any]:
     """Time a window, after a probe of this worker's computation if one is due."""
     if not is_probe_due(worker, index):
-        return time_window(worker, feed, steps, index)
+        return time_window(worker, feed, steps, index, before)
     first = next(feed)
     own = compute_seconds(worker, first)
     worker.delays.restart()
-    return time_window(worker, itertools.chain([first], feed), steps, index) | {"own_seconds": own}
+    found = time_window(worker, itertools.chain([first], feed), steps, index, before)
+    return found | {"own_seconds": own}
 
 
 def validate(worker: Worker) -> validation.Score:
@@ -425,6 +432,7 @@ def _epochs(
     """
     options, accuracy, reached, ended = worker.options, None, False, ""
     windows: list[dict[str, Any]] = []
+    trained = 0  # batches
     # Asynchronous workers stop independently.
     store = None if is_async(options.kv_store) else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), worker_batches(worker)
@@ -436,7 +444,8 @@ def _epochs(
         before, seen = len(windows), (0, 0)
         shown = before
         for steps in steps_of_epoch:
-            windows.append(_probed_window(worker, feed, steps, len(windows)))
+            windows.append(_probed_window(worker, feed, steps, len(windows), trained))
+            trained += steps
             _emit(worker, "window", windows[-1])
             shown = _show_throughput(worker, epoch, windows, before, shown)
             progress.show(len(windows), worker.rank)
@@ -455,7 +464,7 @@ def _epochs(
         if options.has_epochs and worker.accuracy:
             _show_accuracy(worker, epoch, *seen)
         if over or (epoch + 1) % options.save_period == 0:
-            _save(worker, epoch, sum(window["steps"] for window in windows))
+            _save(worker, epoch, trained)
         if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
             accuracy, reached = _validate_epoch(worker, epoch, clock)
         if over or reached:

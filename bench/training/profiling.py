@@ -93,12 +93,25 @@ def _profiler_files(worker: "Worker") -> list[tuple[str, str]]:
     return found
 
 
-def profile_batch(worker: "Worker", number: int) -> None:
-    """Start or stop profiling before the batch `number` if --profile-batches names it."""
-    first, last = worker.options.profile_batches or (0, 0)
-    if number in {first, last + 1} and first:
-        mx.nd.waitall()
-        mx.profiler.set_state("run" if number == first else "stop")
+def profiled(worker: "Worker", numbers: range) -> range:
+    """Return the batches of a window, counted from 1, that --profile-batches names."""
+    first, last = worker.options.profile_batches or (0, -1)
+    return range(max(first, numbers.start), min(last + 1, numbers.stop))
+
+
+def start() -> None:
+    """Start profiling with the next batch; stop it before the end of its window.
+
+    Between windows are probes and validations, which belong to no batch.
+    """
+    mx.nd.waitall()
+    mx.profiler.set_state("run")
+
+
+def stop() -> None:
+    """Stop profiling after the work of the current batch."""
+    mx.nd.waitall()
+    mx.profiler.set_state("stop")
 
 
 def print_statistics(worker: "Worker", batch: Any, number: int) -> None:

@@ -36,11 +36,11 @@ if sys.argv[0] == "bench.train_imagenet":
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 FAULTY = """
-    def faulty(worker, batches, steps, index):
+    def faulty(worker, batches, steps, index, before):
         if worker.rank == 1 and index == 2:
             print("about to fail", file=sys.stderr, flush=True)
             {act}
-        return measure(worker, batches, steps, index)
+        return measure(worker, batches, steps, index, before)
 
     training.time_window = faulty
 """

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from bench import fine_tune
 from bench.errors import SpecError
+from bench.training import profiling
 from bench.training.input_rate import time_input
 from bench.training.loop import check_validation, train
 from bench.training.mxnet_shim import mx
@@ -23,6 +26,9 @@ from tests.support.data.shards import write
 from tests.support.data.trees import jpeg
 from tests.support.paths import ROOT
 from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, trained
+
+if TYPE_CHECKING:
+    from bench.training.worker import Worker
 
 pytestmark = pytest.mark.mxnet
 
@@ -66,13 +72,32 @@ def test_a_profile_that_cannot_be_written_is_refused(suffix: str) -> None:
         trained(*SYNTHETIC, "--windows=1", f"--profile-worker-suffix={suffix}")
 
 
-def test_only_the_named_batches_are_profiled(tmp_path: Path) -> None:
-    words = ["--windows=9", f"--profile-worker-suffix={tmp_path / 'w.json'}"]
-    trained(*SYNTHETIC, *words, "--profile-batches=4:5")
+def test_only_the_named_batches_are_profiled(tmp_path: Path, photographs: Path) -> None:
+    # 10 steps per epoch in windows of 4, 4 and 2; the profile spans two windows and a validation.
+    words = [*photos(photographs), "--num-epochs=2", "--steps-per-window=4"]
+    suffix = f"--profile-worker-suffix={tmp_path / 'w.json'}"
+    trained(*words, suffix, "--profile-batches=9:12")
     events = json.loads((tmp_path / "rank0_w.json").read_text())["traceEvents"]
-    steps = [one for one in events if "Convolution" in one["name"] and one["ph"] == "B"]
-    forward = [one for one in steps if one["name"].endswith("log_softmax")]
-    assert len(forward) == 2
+    steps = [one["name"] for one in events if "Convolution" in one["name"] and one["ph"] == "B"]
+    assert len([name for name in steps if not name.startswith("_backward")]) == 4
+    assert len([name for name in steps if "_backward_log_softmax" in name]) == 4
+
+
+@pytest.mark.parametrize(
+    ("window", "profiled"),
+    [
+        (range(1, 5), []),
+        (range(5, 9), [7, 8]),
+        (range(9, 11), [9, 10]),
+        (range(11, 15), [11]),
+        (range(15, 19), []),
+    ],
+)
+def test_a_window_profiles_its_part_of_the_batches(window: range, profiled: list[int]) -> None:
+    worker = SimpleNamespace(options=SimpleNamespace(profile_batches=(7, 11)))
+    assert [*profiling.profiled(cast("Worker", worker), window)] == profiled
+    worker.options.profile_batches = None
+    assert not profiling.profiled(cast("Worker", worker), window)
 
 
 def test_batches_after_the_end_of_the_job_are_refused(tmp_path: Path) -> None:
