@@ -44,13 +44,21 @@ class ServerUpdates:
         self._updater, self._stride = updater, stride(servers)
 
     def __call__(self, key: int, pushed: Any, stored: Any) -> None:
-        """Change `stored`, the value of `key` on this server."""
+        """Change `stored`, the value of `key` on this server, or the optimizer's state."""
         slot, index = divmod(key, self._stride)
         if key >= FIRST_SUM:
             stored += pushed
         elif not slot:
             self._updater(key, pushed, stored)
-        elif slot <= MOST_SLOTS:
+        else:
+            self._exchange_state(slot, index, pushed, stored)
+
+    def _exchange_state(self, slot: int, index: int, pushed: Any, stored: Any) -> None:
+        """Copy an array of a weight's state to `stored`, or `pushed` to it."""
+        # MXNet waits only for `stored` before it frees the last worker's message, which the sum in
+        # `pushed` may not have read yet.
+        pushed.wait_to_read()
+        if slot <= MOST_SLOTS:
             stored[:] = state_of(self._updater, index, stored)[slot - 1]
         else:
             state_of(self._updater, index, stored)[slot - MOST_SLOTS - 1][:] = pushed
