@@ -223,13 +223,15 @@ def is_probe_due(worker: Worker, windows: int) -> bool:
     """Return whether to probe this worker's computation before window `windows`.
 
     With real images, a probe would give the reader time that it does not have in training. A worker
-    alone is probed only for a record.
+    alone is probed only for a record. With epochs, the random numbers that a probe draws, as for
+    dropout, would keep training from continuing exactly.
     """
     options = worker.options
     alone = worker.num_workers == 1
     recorded = not alone or (bool(options.windows) and events.has_stream())
     measured = windows - options.warmup_windows
-    due = options.benchmark and recorded and not is_async(options.kv_store)
+    timed = options.benchmark and not options.has_epochs
+    due = timed and recorded and not is_async(options.kv_store)
     return due and 0 <= measured < _PROBES
 
 

@@ -4,15 +4,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from bench.errors import SpecError
-from bench.training.loop import train
+from bench.training.loop import is_probe_due, train
 from bench.training.options import parse
 from tests.support.paths import ROOT
 from tests.support.repeats import slow
 from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, trained, weights
+
+if TYPE_CHECKING:
+    from bench.training.worker import Worker
 
 pytestmark = [
     pytest.mark.mxnet,
@@ -58,6 +63,16 @@ def test_training_on_photographs_continues_exactly(
 )
 def test_training_on_synthetic_images_continues_exactly(words: list[str], tmp_path: Path) -> None:
     compare(tmp_path, *words)
+
+
+def test_training_by_epochs_is_not_probed_between_windows() -> None:
+    def is_due(*words: str) -> bool:
+        options = parse([*SYNTHETIC, "--kv-store=dist_sync", *words])
+        worker = SimpleNamespace(options=options, num_workers=2)
+        return is_probe_due(cast("Worker", worker), options.warmup_windows)
+
+    assert is_due("--windows=9")
+    assert not is_due("--num-examples=16")  # a probe draws random numbers, as for dropout
 
 
 def test_without_its_state_training_continues_with_momentum_0(
