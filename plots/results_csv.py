@@ -175,7 +175,7 @@ def _table(
         for row in rows
     ]
     own = [name for name in RARE_COLUMNS if any(one[name] is not None for one in found)]
-    return [*COLUMNS, *more, *fields, *own], found
+    return [*COLUMNS, *fields, *own, *more], found
 
 
 def _column(values: list[object]) -> list[object]:
@@ -197,7 +197,7 @@ def results_frame(
 ) -> "DataFrame":
     """Return a data frame: throughput in images/s, efficiencies as fractions.
 
-    `COLUMNS` come first, then columns of `costs` if a row has one, and of fields that vary.
+    `COLUMNS` come first, then fields that vary, and last columns of `costs` if a row has one.
     `commit` is the checkout's.
     """
     from pandas import DataFrame  # noqa: PLC0415 - table_csv needs none

@@ -235,3 +235,9 @@ def test_a_report_with_prices_has_their_column_in_each_file(
     assert "prices.example.toml" in (tmp_path / "run" / "report" / "report.md").read_text()
     code, line = refusal(report_show, run=f"{tmp_path}/run", prices="nowhere.toml")
     assert (code, line) == (2, "error: nowhere.toml: cannot be read (No such file or directory)")
+
+
+def test_costs_are_the_last_columns_of_results_csv() -> None:
+    rows, found = of(point(8.0, devices=1, lr=0.1), point(8.0, devices=1, lr=0.2))
+    names = list(results_frame(rows, found).columns)
+    assert names[-3:] == ["lr", "images_per_joule", "cost_reason"]
