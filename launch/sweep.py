@@ -160,11 +160,13 @@ def sweep(
     order = wanted if order is None else order
     before = sum(name in done for _, name in order)
     left = [(trial, name) for trial, name in order if name not in done]
+    trials = list({trial.key: trial for trial, _ in wanted}.values())
+    names = {one.key: text for one, text in zip(trials, point_names(trials), strict=True)}
     if left:
         store.write(SWEEP, what.text)
         ordered = [f"{name.name}, repeat {name.repeat + 1}" for _, name in order]
         environment = _environment(what, where) | {"order": ordered}
-        data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
+        data = {names[name.key]: name.data_manifest for _, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
         environment |= {"command": list(what.command)} if what.command else {}
         store.write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
@@ -180,8 +182,6 @@ def sweep(
                 agents.free_port(where.scheduler or where.hosts[0], where.port)
         finished = [(name.key, done[name]) for _, name in wanted if name in done]
         already, keys = len(finished), [name.key for _, name in left]
-        trials = list({trial.key: trial for trial, _ in wanted}.values())
-        names = {t.key: text for t, text in zip(trials, point_names(trials), strict=True)}
         for index, (trial, name) in enumerate(left):
             start = RepeatStart(
                 trial=trial,

@@ -287,7 +287,7 @@ def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[
     if len(stored) != len(found):
         yield f"{TABLE}: expected {len(found) - 1} rows (from {giver}), got {len(stored) - 1}"
     for number, (one, other) in enumerate(zip(stored[1:], found[1:], strict=False), 1):
-        name = run.rows[number - 1].trial.name
+        name = run.rows[number - 1].name
         if len(one) != len(header):
             yield f"{TABLE} row {number} ({name}): expected {len(header)} cells, got {len(one)}"
             continue

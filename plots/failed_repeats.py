@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 
 from bench.settings.point_names import point_names, point_words
@@ -34,9 +34,11 @@ def failure_lines(
     trials   all points of the sweep, to distinguish those with one name
     """
     words = dict(zip((one.key for one in trials), point_words(trials), strict=True))
+    names = dict(zip((one.key for one in trials), point_names(trials), strict=True))
     for one in failed[:_MOST]:
         identity = one.identity
-        name = f"{identity.name}, repeat {identity.repeat + 1}" if repeats > 1 else identity.name
+        name = names.get(identity.key, identity.name)
+        name += f", repeat {identity.repeat + 1}" if repeats > 1 else ""
         yield f"{name}: {status_text(one.status)}: {one.message}"
         point = words.get(identity.key, identity.name)
         yield f"  {_next_step(one, run, repeats, point)}"
@@ -90,8 +92,7 @@ def _next_step(failed: Record, run: str, repeats: int, point: str) -> str:
 
 def try_rows(run: Run) -> list[tuple[str, ...]]:
     """Return a row under `TRY_HEADER` for each try that was measured again since."""
-    trials = [row.trial for row in run.rows]
-    names = dict(zip((one.key for one in trials), point_names(trials), strict=True))
+    names = {row.trial.key: row.name for row in run.rows}
     numbers: Counter[Identity] = Counter()
     found: list[tuple[str, ...]] = []
     for one in run.earlier:
@@ -110,18 +111,26 @@ def try_rows(run: Run) -> list[tuple[str, ...]]:
     return found[-MOST_TRIES:]
 
 
-def earlier_items(earlier: Sequence[RepeatSummary]) -> list[Item]:
-    """Return the list of tries that were measured again since, each with its cause."""
+def earlier_items(
+    earlier: Sequence[RepeatSummary], names: Mapping[str, str] | None = None
+) -> list[Item]:
+    """Return the list of tries that were measured again since, each with its cause.
+
+    `names`: of points, by key; others have that of their record.
+    """
     if not earlier:
         return []
-    texts = [_try_text(one) for one in earlier[-_MOST:]]
+    known = names or {}
+    texts = [
+        _try_text(one, known.get(one.identity.key, one.identity.name)) for one in earlier[-_MOST:]
+    ]
     if len(earlier) > _MOST:
         texts.insert(0, f"{len(earlier) - _MOST} older ones in records.jsonl")
     return [Item("Earlier tries, which do not count", tuple(texts))]
 
 
-def _try_text(one: RepeatSummary) -> str:
-    name = f"{one.identity.name}, repeat {one.identity.repeat + 1}, {_time(one)} UTC"
+def _try_text(one: RepeatSummary, point: str) -> str:
+    name = f"{point}, repeat {one.identity.repeat + 1}, {_time(one)} UTC"
     status = f"{status_text(one.status)}: " if one.samples is None else ""
     return f"{name}: {status}{_outcome(one)}"
 

@@ -155,5 +155,5 @@ def _commands(row: ScalingRow) -> str:
         lines += [text for name in shown for text in (f"# {name}", commands[name])]
         if shown != alike:
             lines.append(f"# {alike[1]} to {alike[-1]}: similar commands in {RECORDS}")
-    name = escape(one_line(row.trial.name))
+    name = escape(one_line(row.name))
     return f"<details><summary>{name}</summary>\n\n{fenced(lines, 'sh')}\n\n</details>"

@@ -91,7 +91,7 @@ def _left_out(rows: Sequence[ScalingRow], tops: Sequence[ScalingRow]) -> Iterato
     for row in unusable:
         largest.setdefault(network_label(row), max(_devices(unusable, network_label(row))))
     named = [
-        f"{row.trial.name} ({significant(row.rate.images_per_second)} images/s)"
+        f"{row.name} ({significant(row.rate.images_per_second)} images/s)"
         for row in unusable
         if row.rate and row.trial.layout.devices >= largest[network_label(row)]
     ]
@@ -204,7 +204,7 @@ def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
         if based:
             largest = _largest(based)
             found = [one.scalings[name].efficiency for one in largest]
-            which = f" ({largest[0].trial.name})" if len(largest) == 1 else ""
+            which = f" ({largest[0].name})" if len(largest) == 1 else ""
             parts.append(f"vs 1 {name}{which}: {_spread(found)}")
     if parts:
         yield f"Efficiency {'; '.join(parts)}."
@@ -233,7 +233,7 @@ def caveats(run: Run) -> Iterator[Item]:
 def _missing(run: Run) -> Iterator[str]:
     failed = [row for row in run.rows if row.rate is None]
     if failed:
-        named = _named([f"{row.trial.name} ({_failure(row)})" for row in failed])
+        named = _named([f"{row.name} ({_failure(row)})" for row in failed])
         which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
         yield f"No result for {which}: {named}."
     if run.missing:
@@ -278,7 +278,7 @@ def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield the headlines of notes, interference first, each with its points."""
     good = [row for row in rows if row.rate]
     found = grouped(
-        (_headline(note), row.trial.name)
+        (_headline(note), row.name)
         for kind in NoteKind
         for row in good
         for note in row.notes
@@ -311,8 +311,8 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
         yield f"no valid performance result: {points} (more devices than the machine has)"
     unclear = [row for row in rows if row.uncertain]
     lost = [row for row in unclear if row.rate and is_uninformative(row.rate.ratio)]
-    names = [row.trial.name for row in lost]
-    names += [f"{row.trial.name} vs its baseline" for row in unclear if row not in lost]
+    names = [row.name for row in lost]
+    names += [f"{row.name} vs its baseline" for row in unclear if row not in lost]
     if names:
         yield f"{_UNCERTAIN}: {_named(names)}"
 
@@ -331,11 +331,11 @@ def _efficiencies(row: ScalingRow) -> list[Ratio]:
 def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield caveats about single points and about where servers ran."""
     good = [row for row in rows if row.rate]
-    unsteady = [row.trial.name for row in good if row.status == "unstable"]
+    unsteady = [row.name for row in good if row.status == "unstable"]
     if unsteady and not any(kind in UNSTEADY for row in good for kind in row.headline_kinds):
         yield f"{NoteKind.NOT_STEADY.headline}: {_named(unsteady)}"
     above = [
-        row.trial.name
+        row.name
         for row in good
         if any(one.low is not None and one.low > _ABOVE for one in _efficiencies(row))
     ]
@@ -366,7 +366,7 @@ def summary_items(run: Run) -> list[Item]:
         *([Item(_trained(run, trained))] if trained else []),
         *map(Item, quality_sentence(run)),
         *caveats(run),
-        *earlier_items(run.earlier),
+        *earlier_items(run.earlier, {row.trial.key: row.name for row in run.rows}),
     ]
 
 
@@ -455,4 +455,4 @@ def _other_modes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     moved = [row for row in rows if row.trial.mode == "bandwidth" and row.rate]
     if moved:
         most = max(moved, key=size)
-        yield f"kvstore bandwidth, {most.trial.name}: {most.note_text}."
+        yield f"kvstore bandwidth, {most.name}: {most.note_text}."

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,6 +18,7 @@ import msgspec
 
 from bench.errors import error_line, quoted
 from bench.networks import describe
+from bench.settings.point_names import point_names
 from bench.trial import Trial
 from results.errors import StoreError, store_errors
 from results.record import (
@@ -94,6 +96,12 @@ def asked_trials(folder: Path) -> list[Trial]:
         raise StoreError(_not_points(folder, error)) from error
 
 
+def asked_names(folder: Path) -> dict[str, str]:
+    """Return the name of each point that the last sweep requested, by key."""
+    trials = asked_trials(folder)
+    return dict(zip((one.key for one in trials), point_names(trials), strict=True))
+
+
 def _not_points(folder: Path, error: Exception) -> str:
     return error_line(folder / ASKED, expected="a list of points", problem=str(error))
 
@@ -104,17 +112,24 @@ def point_statuses(
     """Return the requested points in order; all points if no request was stored."""
     newest = {one.identity: one for one in found if isinstance(one, RecordHeader)}
     groups = grouped((name.key, name) for name in asked_identities(folder) or list(newest))
+    names: dict[str, str] = {}
+    with suppress(StoreError):  # trials of another version
+        names = asked_names(folder)
     return [
-        _point(group, [newest[name] for name in group if name in newest])
-        for group in groups.values()
+        _point(
+            names.get(key, group[0].name),
+            group,
+            [newest[name] for name in group if name in newest],
+        )
+        for key, group in groups.items()
     ]
 
 
-def _point(asked: Sequence[Identity], found: Sequence[RecordHeader]) -> PointStatus:
+def _point(name: str, asked: Sequence[Identity], found: Sequence[RecordHeader]) -> PointStatus:
     bad = next((one for one in found if one.status != "ok"), None)
     lacks = "" if len(found) == len(asked) else "partial" if found else "missing"
     return PointStatus(
-        name=asked[0].name,
+        name=name,
         key=asked[0].key,
         status=bad.status if bad else lacks or "ok",
         message=bad.message if bad else "",

@@ -14,7 +14,7 @@ from bench.trial import Trial
 from results.errors import StoreError
 from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
 from results.quality import own_doubts
-from results.reader import asked_identities, asked_trials, read_summaries
+from results.reader import asked_identities, asked_names, asked_trials, read_summaries
 from results.record import Identity, Record, grouped
 from results.repeat import RepeatSummary
 from results.run_folder import ASKED, ENVIRONMENT, HOSTS, LOGS, SWEEP, TRY, try_folders
@@ -108,9 +108,10 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     asked: list[Identity] = []
     environment: dict[str, Any] = {}
     trials: list[Trial] = []
+    names: dict[str, str] = {}
     troubles = []
     try:
-        asked, trials = asked_identities(folder), asked_trials(folder)
+        asked, trials, names = asked_identities(folder), asked_trials(folder), asked_names(folder)
     except StoreError as error:
         troubles.append(f"{error}; the report uses every record")
     troubles = [*(str(one) for one in unread if _matters(one, found, asked)), *troubles]
@@ -128,22 +129,26 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     # Keep the points of a network together, whatever their store.
     networks = grouped(((one.trial.mode, one.trial.label), one) for one in ordered)
     records = [one for group in networks.values() for one in group]
-    known, asked_names = {one.identity.key for one in records}, set(asked)
+    known, requested = {one.identity.key for one in records}, set(asked)
     unmeasured = tuple(one for one in trials if one.key not in known)
     return Run(
         folder=folder,
         rows=rows_of(records, unmeasured),
         unmeasured=unmeasured,
         environment=environment,
-        earlier=tuple(one for one in replaced if one.identity in asked_names),
-        missing=tuple(_named(one, repeats[one.key]) for one in asked if one not in found),
+        earlier=tuple(one for one in replaced if one.identity in requested),
+        missing=tuple(
+            _named(names.get(one.key, one.name), one, repeats[one.key])
+            for one in asked
+            if one not in found
+        ),
         # A report must not depend on the place of its run.
         troubles=tuple(one.replace(f"{folder}/", "") for one in troubles),
     )
 
 
-def _named(one: Identity, repeats: int) -> str:
-    return one.name if repeats == 1 else f"{one.name} (repeat {one.repeat + 1} of {repeats})"
+def _named(point: str, one: Identity, repeats: int) -> str:
+    return point if repeats == 1 else f"{point} (repeat {one.repeat + 1} of {repeats})"
 
 
 def _matters(one: UnreadableLine, found: Iterable[Identity], asked: Sequence[Identity]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.notes import Note, NoteKind, merged, texts
+from bench.settings.point_names import point_names
 from bench.trial import Trial
 from results.explain.measurements import StepMeasurements, point_measurements
 from results.explain.verdict import NOTE_KINDS, Verdict, verdict
@@ -47,6 +48,7 @@ def bandwidth_note(trial: Trial, rate: Rate) -> Note:
 class ScalingRow:
     """All repeats of one point.
 
+    name        its name among the points of its run, with the fields that distinguish it
     status      that of the record that is not ok; else ok, or unstable if most repeats have no
                 steady state
     rate        throughput; None unless all its records are ok
@@ -63,6 +65,7 @@ class ScalingRow:
     """
 
     trial: Trial
+    name: str
     status: str
     message: str = ""
     rate: Rate | None
@@ -197,7 +200,8 @@ def rows_of(found: Sequence[RepeatSummary], unmeasured: Sequence[Trial] = ()) ->
     Requested trials without a record have no row; no other point replaces them as a baseline.
     """
     groups = grouped((one.identity.key, one) for one in found)
-    points = [_point(group) for group in groups.values()]
+    names = point_names([group[-1].trial for group in groups.values()])
+    points = [_point(name, group) for name, group in zip(names, groups.values(), strict=True)]
     points += _unmeasured(unmeasured)
     chosen = choose_baselines(points)[: len(groups)]
     return [_row(point, one.points, one.notes) for point, one in zip(points, chosen, strict=False)]
@@ -256,7 +260,7 @@ def _total(row: ScalingRow) -> tuple[int, float] | None:
     return None
 
 
-def _point(group: Sequence[RepeatSummary]) -> ScalingRow:
+def _point(name: str, group: Sequence[RepeatSummary]) -> ScalingRow:
     """Return the row of these repeats, without scaling."""
     bad = next((one for one in group if one.samples is None), None)
     newest = bad or group[-1]
@@ -264,6 +268,7 @@ def _point(group: Sequence[RepeatSummary]) -> ScalingRow:
     settled = "ok" if 2 * sum(one.unsteady for one in group) <= len(group) else "unstable"
     return ScalingRow(
         trial=newest.trial,
+        name=name,
         rate=None if bad else pool_repeats([one.samples for one in group if one.samples]),
         status=bad.status if bad else settled,
         message=bad.message if bad else "",
@@ -273,7 +278,10 @@ def _point(group: Sequence[RepeatSummary]) -> ScalingRow:
 
 
 def _unmeasured(trials: Sequence[Trial]) -> list[ScalingRow]:
-    return [ScalingRow(trial=one, rate=None, status=UNMEASURED, emulated=False) for one in trials]
+    return [
+        ScalingRow(trial=one, name=one.name, rate=None, status=UNMEASURED, emulated=False)
+        for one in trials
+    ]
 
 
 def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Note]) -> ScalingRow:
@@ -326,7 +334,7 @@ def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note
     for base in bases.values():
         if differing := differing_values([*own, *(one.conditions for one in base.repeats)]):
             for name, values in differing.items():
-                figures = {"base": base.trial.name, "name": name, "values": values}
+                figures = {"base": base.name, "name": name, "values": values}
                 yield Note(NoteKind.BASE_CONDITIONS_DIFFER, figures)
             return
 

@@ -209,10 +209,10 @@ def bench_plan(  # type: ignore[no-untyped-def]
 def _show_commands(plans: dict[Trial, list[Process]], hosts: Sequence[Host]) -> None:
     from launch.job.plan import describe, oversubscription
 
-    for trial, processes in plans.items():
+    for name, (trial, processes) in zip(point_names([*plans]), plans.items(), strict=True):
         echo(
             "",
-            f"# {trial.name}: {trial.hosts} host{'s' * (trial.hosts > 1)}, "
+            f"# {name}: {trial.hosts} host{'s' * (trial.hosts > 1)}, "
             f"{trial.workers} worker{'s' * (trial.workers > 1)}, batch "
             f"{trial.device_batch} per device, {trial.worker_batch} per worker, "
             f"{trial.global_batch} in total",

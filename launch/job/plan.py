@@ -2,12 +2,13 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from bench.engines.catalog import ENGINES
 from bench.settings import secrets
+from bench.settings.point_names import point_names
 from bench.trial import Trial
 from launch.hosts import Host
 from launch.remote.errors import LaunchError, error_line
@@ -185,13 +186,13 @@ def resource_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[st
     return [*device_warnings(trials, hosts), *thread_warnings(trials, hosts)]
 
 
-def device_warnings(trials: Iterable[Trial], hosts: Sequence[Host]) -> list[str]:
+def device_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[str]:
     """Return a warning per host with too few devices, with the points that need more."""
     found: dict[str, list[str]] = {}
-    for trial in (one for one in trials if one.engine != "fake"):
-        for some, none in _first_shortage(trial, hosts):
+    for trial, name in zip(trials, point_names(trials), strict=True):
+        for some, none in _first_shortage(trial, hosts) if trial.engine != "fake" else ():
             text = f"{none}; --engine simulated needs none" if none else some
-            found.setdefault(text, []).append(trial.name)
+            found.setdefault(text, []).append(name)
     return [f"warning: {text} ({_first_of(names)})" for text, names in found.items()]
 
 
@@ -199,14 +200,14 @@ def _first_of(names: Sequence[str]) -> str:
     return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
 
 
-def thread_warnings(trials: Iterable[Trial], hosts: Sequence[Host]) -> list[str]:
+def thread_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[str]:
     """Return a warning for each OMP_NUM_THREADS that exceeds the cores of a worker."""
     found: dict[tuple[int, int], list[str]] = {}
-    for trial in trials:
+    for trial, name in zip(trials, point_names(trials), strict=True):
         asked = secrets.variables(trial.layout.env).get("OMP_NUM_THREADS", "").partition(",")[0]
         cores = len(_cores(trial, hosts[0], "worker", 0)) if asked.isdecimal() else 0
         if trial.engine == "mxnet" and cores and int(asked) > cores:
-            found.setdefault((int(asked), cores), []).append(trial.name)
+            found.setdefault((int(asked), cores), []).append(name)
     return [
         f"warning: OMP_NUM_THREADS={threads} exceeds the {cores} core{'s' * (cores > 1)} that a "
         f"worker is bound to, so its threads share {'them' if cores > 1 else 'it'} "

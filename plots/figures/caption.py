@@ -155,9 +155,12 @@ def _batches(rows: Sequence[ScalingRow]) -> str:
 
 
 def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """Yield one line per group of points that only the table shows in full."""
+    """Yield one line per group of points that only the table shows in full.
+
+    `varied_line` has the values of the others that are not drawn.
+    """
     drawn = drawable(rows)
-    seen = set(map(id, drawn))
+    seen = set(map(id, scalable(rows)))
     listed = {
         "in the table only": [row for row in rows if row.rate and id(row) not in seen],
         "no result": [row for row in rows if row.rate is None],
@@ -165,7 +168,7 @@ def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
     }
     for what, found in listed.items():
         if found:
-            yield f"{what}: {_named(list(dict.fromkeys(row.trial.name for row in found)))}"
+            yield f"{what}: {_named(list(dict.fromkeys(row.name for row in found)))}"
 
 
 def _named(names: Sequence[str]) -> str:

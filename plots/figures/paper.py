@@ -243,7 +243,7 @@ def _marks(run: Run, shown: FigureModel, name: str) -> list[str]:
 
 
 def _named(text: str, rows: Sequence[ScalingRow]) -> str:
-    names = list(dict.fromkeys(row.trial.name for row in rows))
+    names = list(dict.fromkeys(row.name for row in rows))
     return f"{text} {list_names(names, _MOST_NAMED)}" if rows else ""
 
 

@@ -127,7 +127,7 @@ def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
 
 
 def _joules(found: Sequence[Pair]) -> list[str]:
-    kinds = grouped((cost.sources, row.trial.name) for row, cost in found if JOULE in cost.images)
+    kinds = grouped((cost.sources, row.name) for row, cost in found if JOULE in cost.images)
     lines = []
     for sources, names in kinds.items():
         whose = f" ({_named(names, len(found))})" if len(kinds) > 1 else ""
@@ -141,7 +141,7 @@ def _joules(found: Sequence[Pair]) -> list[str]:
 
 def _points_by_reason(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
     """Return the names of the points without this cost, by reason."""
-    return grouped((cost.why[unit], row.trial.name) for row, cost in found if unit in cost.why)
+    return grouped((cost.why[unit], row.name) for row, cost in found if unit in cost.why)
 
 
 def _named(names: Sequence[str], count: int) -> str:

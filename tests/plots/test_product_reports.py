@@ -1,6 +1,7 @@
 """Reports of products: runs in which several settings vary."""
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -10,14 +11,18 @@ from typing import Any
 
 import pytest
 
+from bench.notes import Note, NoteKind
+from plots.failed_repeats import earlier_items, failure_lines
 from plots.figures.caption import caption
 from plots.figures.model import lines
 from plots.figures.paper import caption as paper_caption
 from plots.page.page import page
 from plots.results_csv import table_csv, upstream_tables
+from plots.summary import summary
 from plots.tables.scaling import filled_table, short_table
 from results.comparison.compare import compare
 from results.record import Record
+from results.repeat import summarize
 from results.run import load
 from results.scaling import ScalingRow, scaling
 from tests.support.pages.pages import block
@@ -118,6 +123,29 @@ def test_a_figure_has_a_line_per_value_of_the_first_field_and_names_the_others()
     assert f"L{varied[1:]}. " in paper_caption(study, "throughput")
     one_setting = run([one for one in records if one.trial.training.gc_type == "none"])
     assert "lines by" not in caption(one_setting)
+
+
+def test_texts_name_points_by_the_fields_that_distinguish_them() -> None:
+    lost = [
+        one for one in product(lr=0.2) if setting(scaling([one])[0])[1:] == ("none", "local", 2)
+    ]
+    failed = [dataclasses.replace(one, status="failed", message="why") for one in lost]
+    noted = (Note(NoteKind.BUSY_BASELINE, {"share": 0.5}),)
+    busy, *others = product(lr=0.1)
+    study = run([dataclasses.replace(busy, notes=noted), *others, *failed])
+    assert len({row.name for row in study.rows}) == len(study.rows)
+    text = summary(study)
+    assert "alexnet local x2 (lr 0.2) (failed)" in text
+    assert "alexnet local bfloat16 x2 (lr 0.2) (failed)" in text
+    below = caption(study).splitlines()
+    assert "no result: alexnet local x2 (lr 0.2), alexnet local bfloat16 x2 (lr 0.2)" in below
+    # The line on values that are not drawn replaces a list of their points.
+    assert not [line for line in below if line.startswith("in the table only")]
+    earlier = [summarize(one) for one in lost]
+    (item,) = earlier_items(earlier, {row.trial.key: row.name for row in study.rows})
+    assert item.parts[0].startswith("alexnet local x2 (lr 0.2), repeat 1, ")
+    lines_of = [*failure_lines(failed, "r", 1, trials=[row.trial for row in study.rows])]
+    assert lines_of[0] == "alexnet local x2 (lr 0.2): failed: why"
 
 
 def test_a_store_that_lacks_the_drawn_values_is_drawn_with_its_own() -> None:

@@ -28,7 +28,9 @@ def row(trial: Trial, rate: float, error: float = 0.005) -> ScalingRow:
         repeats=1,
         windows=10,
     )
-    return ScalingRow(trial=trial, status="ok", message="", rate=found, emulated=False)
+    return ScalingRow(
+        trial=trial, name=trial.name, status="ok", message="", rate=found, emulated=False
+    )
 
 
 def rows(rates: dict[int, float], **fields: Any) -> list[ScalingRow]:

@@ -118,7 +118,8 @@ def test_too_few_devices_are_a_warning_before_the_start() -> None:
     assert device_warnings([distributed(1, 2)], [TWO_CORES]) == []
     two = [distributed(1, 4), distributed(1, 4).replace(batch_per_device=1)]
     (line,) = device_warnings(two, [TWO_CORES])
-    assert line == f"warning: 4 devices on 2 cores of {TWO_CORES.name} ({two[0].name} and 1 more)"
+    name = f"{two[0].name} (batch_per_device {two[0].training.batch_per_device})"
+    assert line == f"warning: 4 devices on 2 cores of {TWO_CORES.name} ({name} and 1 more)"
     (line,) = device_warnings([gpu], [TWO_CORES])
     assert line.startswith(f"warning: no GPU of {TWO_CORES.name}; --engine simulated")
     assert device_warnings([gpu.replace(engine="fake")], [TWO_CORES]) == []

@@ -121,6 +121,7 @@ def _run(name: str, rates: list[Rate]) -> Run:
     rows = [
         ScalingRow(
             trial=record([[1.0]], devices=devices).trial,
+            name="",
             status="ok",
             message="",
             rate=rate,
