@@ -436,6 +436,8 @@ def _restore_state(worker: Worker, state: checkpoint.TrainingState) -> None:
         trainer._init_params()
         worker.servers.restore(state.arrays, rank=worker.rank)
         return
+    # Before the first forward pass, which sets fixed scales to 1 on the devices.
+    trainer._init_params()
     if hasattr(trainer.optimizer, "m_schedule"):
         trainer.optimizer.m_schedule = state.m_schedule
     for updater in _updaters(trainer):

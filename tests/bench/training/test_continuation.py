@@ -65,6 +65,20 @@ def test_training_on_synthetic_images_continues_exactly(words: list[str], tmp_pa
     compare(tmp_path, *words)
 
 
+@pytest.mark.parametrize("store", slow("local", "device"))
+def test_fixed_scales_of_two_devices_continue_exactly(store: str, tmp_path: Path) -> None:
+    # The running averages continue with their mean; they change no loss.
+    words = "--network=resnet-20 --image-shape=3,8,8 --num-classes=10 --batch-size=4 --cpus=2"
+    words += f" --benchmark=1 --num-examples=8 --lr=0.01 --kv-store={store}"
+    whole = losses(*words.split(), "--num-epochs=2", f"--model-prefix={tmp_path / 'whole'}")
+    part = [*words.split(), "--num-epochs=2", f"--model-prefix={tmp_path / 'part'}"]
+    losses(*part)
+    assert losses(*part, "--load-epoch=1") == whole[2:]
+    arrays, again = weights(tmp_path / "whole", 2), weights(tmp_path / "part", 2)
+    trained_arrays = [name for name in arrays if name.startswith("arg:")]
+    assert all((again[name] == arrays[name]).all() for name in trained_arrays)
+
+
 def test_training_by_epochs_is_not_probed_between_windows() -> None:
     def is_due(*words: str) -> bool:
         options = parse([*SYNTHETIC, "--kv-store=dist_sync", *words])
