@@ -5,6 +5,7 @@ reference, speed-up baselines and comparisons derive from the declaration.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from enum import Enum
@@ -77,6 +78,8 @@ class Setting:
         if self.least is not None and any(not one >= self.least for one in numbers):
             limit = f", below {self.below}" if self.below is not None else ""
             return error_line("", expected=f"{self.least} or more{limit}", got=got)
+        if any(isinstance(one, float) and math.isinf(one) for one in numbers):
+            return error_line("", expected="a finite number", got=got)
         if self.below is not None and any(not one < self.below for one in numbers):
             least = f"{self.least} or more, " if self.least is not None else ""
             return error_line("", expected=f"{least}below {self.below}", got=got)

@@ -416,11 +416,12 @@ def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
     found: list[Note] = []
     if not worker.options.gpus:  # on GPUs, the CPU time is not the computation
         found += traffic_notes(worker.options, gradient_bytes(worker), windows)
+    rose = [*loss_notes(worker.options.num_classes, windows)]
     if not worker.options.benchmark:
         images = epoch_images(worker.options, worker.num_workers)
         found += batch_notes(worker.options, worker.part.whole, images)
-        found += learning_notes(worker.options, worker.part.whole)
-    found += loss_notes(worker.options.num_classes, windows)
+        found += () if rose else learning_notes(worker.options, worker.part.whole)
+    found += rose
     print_notes(found)
     return tuple(found)
 

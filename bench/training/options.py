@@ -356,7 +356,7 @@ def _lr_epochs(typed: dict[str, Any]) -> Epochs:
             )
         )
     has_epochs = mode_of(typed) in {Mode.EPOCHS, Mode.REAL}
-    if typed["warmup_epochs"] >= typed["num_epochs"] and has_epochs:
+    if typed["warmup_epochs"] >= typed["num_epochs"] > 0 and has_epochs:
         raise SpecError(
             error_line(
                 "--warmup-epochs",

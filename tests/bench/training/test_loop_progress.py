@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.notes import NoteKind
+from bench.notes import Note, NoteKind
 from bench.train_imagenet import summary_text
 from bench.training import loop, validation
 from bench.training.mxnet_shim import mx
@@ -166,9 +166,12 @@ def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
 
 
 def test_training_that_diverges_to_a_finite_loss_is_noted(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, photographs: Path
 ) -> None:
     measure = loop.time_window
+    figures = {"lr": 0.01, "batch": 300, "scaled": 0.1}
+    advice = [Note(NoteKind.RATE_NOT_SCALED, figures)]
+    monkeypatch.setattr(loop, "learning_notes", lambda *_: advice)
 
     def absurd(*given: Any) -> dict[str, Any]:
         found = measure(*given)
@@ -178,6 +181,10 @@ def test_training_that_diverges_to_a_finite_loss_is_noted(
     summary = trained(*SYNTHETIC, "--windows=2")
     assert [note.kind for note in summary.notes] == [NoteKind.LOSS_ROSE]
     assert "the loss rose from 2.3 to 4.5e+07" in capsys.readouterr().err
+    # Training that diverges gets no advice for a larger rate.
+    kinds = [note.kind for note in trained(*photos(photographs), "--num-epochs=1").notes]
+    assert NoteKind.LOSS_ROSE in kinds
+    assert NoteKind.RATE_NOT_SCALED not in kinds
 
 
 def test_a_rate_that_is_hardly_known_is_printed_in_plain_per_cent(
