@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.errors import error_line
 from bench.notes import NoteKind
+from bench.settings.point_names import format_value, varying
 from bench.trial import Trial
 from results.errors import StoreError
 from results.rates import ASSUMED_SCATTER, job_windows
@@ -35,7 +36,7 @@ class ExportPoint:
 
     name      unique in the run
     standing  'measured', or the caveats of the value: 'rehearsal, unstable'
-    labels    distinguishing settings, by column of results.csv
+    labels    distinguishing settings and those that vary in the run, by column of results.csv
     figures   values by column of results.csv, all finite; bytes_per_second replaces
               images_per_second in a bandwidth measurement
     """
@@ -50,18 +51,23 @@ class ExportPoint:
 def export_points(run: Run) -> list[ExportPoint]:
     """Return the points of a run, in its order."""
     count = Counter(row.trial.name for row in run.rows)
+    fields = varying([row.trial for row in run.rows])
     return [
         ExportPoint(
             name=row.trial.name
             if count[row.trial.name] == 1
             else f"{row.trial.name} {row.trial.key}",
             standing=standing(row),
-            labels={name: str(value) for name, value in point_labels(row.trial).items()},
+            labels={name: str(value) for name, value in _labels(row.trial, fields).items()},
             figures={n: one for n, one in _figures(row) if one is not None and math.isfinite(one)},
             row=row,
         )
         for row in run.rows
     ]
+
+
+def _labels(trial: Trial, fields: Sequence[str]) -> dict[str, str | int]:
+    return {name: format_value(trial.value(name)) for name in fields} | point_labels(trial)
 
 
 def training_points(run: Run) -> list[ExportPoint]:

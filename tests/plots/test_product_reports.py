@@ -21,6 +21,7 @@ from plots.results_csv import table_csv, upstream_tables
 from plots.summary import summary
 from plots.tables.scaling import filled_table, short_table
 from results.comparison.compare import compare
+from results.exports.point import export_points
 from results.record import Record
 from results.repeat import summarize
 from results.run import load
@@ -178,3 +179,11 @@ def test_runs_that_differ_in_one_setting_pair_by_all_others() -> None:
         assert change.a
         assert change.b
         assert setting(change.a) == setting(change.b)
+
+
+def test_exports_label_points_by_the_fields_that_vary() -> None:
+    points = export_points(run(product(lr=0.1) + product(lr=0.2)))
+    labels = {tuple(sorted(one.labels.items())) for one in points}
+    assert len(labels) == len(points)
+    assert {one.labels["lr"] for one in points} == {"0.1", "0.2"}
+    assert all("lr" not in one.labels for one in export_points(run(product())))
