@@ -76,6 +76,22 @@ def test_a_rehearsal_with_noise_comes_out_the_same_again(tmp_path: Path) -> None
 
 
 @pytest.mark.program
+def test_a_simulated_worker_alone_computes_nearly_all_the_time_and_waits_for_images(
+    tmp_path: Path,
+) -> None:
+    alone = {"devices": 1, "kvstore": "local", "fake_seconds": [0.5], "windows": 9}
+    reads = trial(mode="real", data_train=str(tmp_path), **alone)
+    script: dict[str, Any] = json.loads(ENGINES["fake"](reads, "worker", 0)[2])
+    assert script["reads"] is True
+    assert "reads" not in json.loads(ENGINES["fake"](trial(**alone), "worker", 0)[2])
+    (record,) = measured(tmp_path, trial(**alone))
+    (rank,) = record.ranks
+    assert rank.own_seconds == pytest.approx([0.95 * 0.5] * 8)
+    assert rank.input_wait == (0.0,) * 10
+    assert rank.run_delay == pytest.approx([0.005] * 10)
+
+
+@pytest.mark.program
 def test_a_connection_that_the_scheduler_closes_is_one_plain_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
         host, port = scheduler.getsockname()

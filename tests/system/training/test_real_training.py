@@ -72,6 +72,8 @@ def test_a_distributed_job_is_one_job(job: Job) -> None:
     assert record.status == "ok", record.message
     assert sorted(rank.rank for rank in record.ranks) == [0, 1]
     assert {rank.facts["num_workers"] for rank in record.ranks} == {2}
+    (each_way,) = {rank.facts["bytes_each_way"] for rank in record.ranks}
+    assert each_way > 10_000
     assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
     assert job.left == []
 
