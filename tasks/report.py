@@ -471,6 +471,7 @@ def report_predict(  # type: ignore[no-untyped-def]
     """
     from bench.settings.parts import MOST_DEVICES
     from plots.tables import predictions
+    from results.explain.ceilings import ceiling_points
     from results.prediction import calibration, forecast, limits
     from results.prediction.series import series_of
     from results.run import load
@@ -485,19 +486,19 @@ def report_predict(  # type: ignore[no-untyped-def]
             error_line("report.predict", expected="--devices or --efficiency", got="none", fix=fix)
         )
     link = limits.parse_bandwidth(bandwidth) if bandwidth else None
-    hosts = number("--servers", servers)
+    given = limits.Limits(link=link, servers=number("--servers", servers))
     found = load(run_folder(run)) if not run or is_packed(run) else open_run(run)
     chosen = series_of(found.rows, point, most, number("--batch", batch))
     if count is not None:
         for one in chosen:
             forecast.check_devices(one, count)
     lines: list[calibration.StoredPrediction] = []
+    alone = ceiling_points(RUNS)
     for one in chosen:
-        known = limits.limits_of(found.rows, one, link, hosts)
+        known = limits.limits_of(found.rows, one, given, alone)
+        known = forecast.plausible(one, known, given)
         if count is not None:
-            made = [forecast.predict(one, n, known) for n in forecast.counts_up_to(one, count)]
-            predictions.show(one, made, known)
-            lines += calibration.stored(one, made, known)
+            lines += predictions.show(one, count, known)
         if share is not None:
             largest = forecast.largest_count(one, share, known)
             echo(predictions.count_sentence(one, share, largest))

@@ -12,13 +12,20 @@ from im2rec_tools.terminal import echo
 from plots.format import in_line, significant
 from plots.results_csv import csv_text
 from plots.tables.layout import markdown_table, terminal_table
-from results.prediction.calibration import Predictions, PredictionScore, StoredPrediction
+from results.prediction.calibration import (
+    Predictions,
+    PredictionScore,
+    StoredPrediction,
+    stored,
+)
 from results.prediction.forecast import (
     Ceiling,
     NextPoint,
     Prediction,
+    counts_up_to,
     is_limit,
     next_point,
+    predict,
     separate_servers,
 )
 from results.prediction.limits import Limits
@@ -51,12 +58,14 @@ def title(series: Series) -> str:
     return f"{BANNER}: {job}, from {counts}{simulated}"
 
 
-def show(series: Series, found: Sequence[Prediction], limits: Limits) -> None:
-    """Print the predictions of a series, and the sentences about them."""
+def show(series: Series, devices: int, limits: Limits) -> list[StoredPrediction]:
+    """Print the predictions up to a number of devices; return them as stored."""
+    found = [predict(series, count, limits) for count in counts_up_to(series, devices)]
     table = terminal(series, found)
     screen_for(table).print(table)
     following = next_point(series, found[-1].devices, limits)
     echo(*sentences(series, found, limits, following))
+    return stored(series, found, limits)
 
 
 def terminal(series: Series, found: Sequence[Prediction]) -> Table:

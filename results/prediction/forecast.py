@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bench.errors import SpecError, error_line
@@ -171,6 +171,15 @@ def _ceilings(series: Series, devices: int, limits: Limits) -> Iterator[tuple[Ce
     if each is not None:
         servers = separate or trial.servers * hosts / trial.worker_hosts or workers
         yield Ceiling.SERVER, images * each * servers / (moved * workers)
+
+
+def plausible(series: Series, found: Limits, given: Limits) -> Limits:
+    """Return the limits without measured ones that the last point exceeds."""
+    measured = replace(series, alone=None)
+    for ceiling, most in _ceilings(measured, series.devices, found):
+        if most < series.rate.images_per_second and getattr(given, ceiling) is None:
+            found = replace(found, **{ceiling: None})
+    return found
 
 
 def separate_servers(series: Series, limits: Limits) -> int:

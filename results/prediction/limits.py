@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.errors import SpecError, error_line, quoted
+from results.explain.ceilings import CeilingPoint, ceilings
 from results.prediction.series import Series, rate_of
 from results.scaling import ScalingRow
 
@@ -51,16 +52,32 @@ def parse_efficiency(text: str) -> float:
 
 
 def limits_of(
-    rows: Sequence[ScalingRow], series: Series, link: float | None, servers: int | None
+    rows: Sequence[ScalingRow], series: Series, given: Limits, points: Sequence[CeilingPoint] = ()
 ) -> Limits:
-    """Return the limits of a series: those given, and those that its run measured.
+    """Return the limits of a series: those given, else those that were measured.
 
-    The input pipeline's is the best of its points with the same images.
+    points  of runs of bench.io and bench.bandwidth; those that fit the last point count. A job on
+            one host measures no network between hosts.
     """
+    found, trial = ceilings(series.last, points), series.trial
+    several = trial.hosts > 1
+    moved = found.store_bytes_per_second if several and trial.servers else None
+    images = trial.worker_batch * min(trial.workers, series.workers_per_host)
+    reading = images / found.reading if found.reading else _own_reading(rows, series)
+    return Limits(
+        link=given.link or (found.tcp_bytes_per_second if several else None),
+        servers=given.servers,
+        server=given.server or (moved and moved * trial.workers / trial.servers),
+        input=given.input or reading,
+    )
+
+
+def _own_reading(rows: Sequence[ScalingRow], series: Series) -> float | None:
+    """Return the best input pipeline of the same run with the same images, per host."""
     shape = series.trial.model.image_shape
     inputs = [
         rate_of(row).images_per_second / row.trial.worker_hosts
         for row in rows
         if row.trial.mode == "test-io" and row.rate and row.trial.model.image_shape == shape
     ]
-    return Limits(link=link, servers=servers, input=max(inputs, default=None))
+    return max(inputs, default=None)

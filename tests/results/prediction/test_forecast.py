@@ -114,7 +114,7 @@ def test_the_input_pipeline_caps_training_on_real_images() -> None:
     rows = [record([steady], devices=n, **fields) for n in (1, 2)]
     reading = record([[1.6, 1.6, 1.6]], mode="test-io", data_train="a.rec")
     (one,) = series_of(scaling([*rows, reading]))
-    known = limits_of(scaling([*rows, reading]), one, None, None)
+    known = limits_of(scaling([*rows, reading]), one, Limits())
     assert known.input == pytest.approx(5.0)
     made = predict(one, 8, dataclasses.replace(known, input=0.1))
     assert made.high_95 == pytest.approx(0.4)
