@@ -203,7 +203,7 @@ def _series(rows: Sequence[ScalingRow], batch: int | None) -> Series:
         _one_value(name, setting, some, _choice(some, setting))
     _one_per_count(name, some)
     if len(some) < 2:
-        fix = "Measure the same job on one device and on a full host"
+        fix = "Measure it on one device and on a full host, or choose another with --point"
         got = f"one ({some[0].trial.name})" if some else "none"
         raise SpecError(error_line(name, expected="two points or more", got=got, fix=fix))
     if some[0].trial.training.global_batch_fixed:
