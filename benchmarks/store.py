@@ -1,9 +1,8 @@
 """Measure the time and memory of the report of a large run.
 
 Writes a run with artificial times (2.5 GB of records by default). Runs 'fab report.show',
-'fab report.predict' and 'fab report.build' on it, and prints wall time, peak memory and file
-sizes. Results:
-docs/explanation/benchmarks.md.
+'report.explain', 'report.predict' and 'report.build' on it, and prints wall time, peak memory and
+file sizes. Results: docs/explanation/benchmarks.md.
 """
 
 import argparse
@@ -96,6 +95,8 @@ def _rank(trial: Trial, number: int, seconds: Numbers, chance: np.random.Generat
         images=(trial.worker_batch * trial.measuring.steps_per_window,) * len(seconds),
         losses=tuple(np.linspace(7, 2, len(seconds)).tolist()),
         own_seconds=tuple(own.tolist()),
+        input_wait=(0.0,) * len(seconds),
+        run_delay=tuple((0.01 * seconds).tolist()),
         facts=_FACTS,
     )
 
@@ -153,7 +154,7 @@ def main() -> None:
         if not (folder / RECORDS).exists():
             write(folder, asked.points, asked.ranks, asked.windows)
         _print_size(RECORDS, folder / RECORDS)
-        for task, *more in (("report.show",), _PREDICT, ("report.build",)):
+        for task, *more in (("report.show",), ("report.explain",), _PREDICT, ("report.build",)):
             seconds, memory = timed(task, "--run", f"{folder}/", *more)
             print(f"{task:14} {seconds:6.1f} s {memory:6.0f} MiB")
         for path in sorted((folder / REPORT).iterdir()):
