@@ -1,4 +1,4 @@
-"""Causes injected into real jobs, once each; benchmarks/injections.py repeats them."""
+"""Causes injected into real jobs, once each. The benchmark repeats them."""
 
 from pathlib import Path
 
