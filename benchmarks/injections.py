@@ -214,7 +214,8 @@ def injections(shard: Path) -> dict[str, Injection]:
     shard  large images, which `run` writes
     """
     slow = throttled("worker", 0.6)
-    server = throttled("server", 0.2)
+    # A server needs a few per cent of a core, in bursts.
+    server = throttled("server", 0.02)
     link = limited("100mbit")
     several = Cause.SEVERAL
     small = {"network": "tiny", "batch_per_device": 1, "windows": 60, "steps_per_window": 50}
