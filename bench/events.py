@@ -7,8 +7,7 @@ damage it. A worker started by hand has no such variable and sends no events.
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 STREAM_VARIABLE = "MXSCALE_EVENTS"
 KINDS = frozenset(
@@ -19,8 +18,7 @@ KINDS = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """One event of a process; workers send all kinds but the first three.
 
     kind    reached     the scheduler answered, or the scheduler listens; rank -1
@@ -40,7 +38,7 @@ class Event:
 
     kind: str
     rank: int
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any]
 
 
 def emit(event: Event) -> str:

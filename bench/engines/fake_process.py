@@ -16,21 +16,16 @@ the first try of a repeat only (MXSCALE_TRY).
 import json
 import math
 import os
-import signal
 import socket
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from random import Random
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from bench.events import say
-from im2rec_tools.terminal import echo
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noise:
+class Noise(NamedTuple):
     """Relative standard deviations of windows within a process and between processes.
 
     A window keeps the share `correlation` of the previous window's deviation: AR(1).
@@ -43,6 +38,10 @@ class Noise:
 
 def factors(noise: Noise, seed: str, count: int) -> list[float]:
     """Return a factor for each window of one process; deterministic for a seed."""
+    if not (noise.within or noise.between):
+        return [1.0] * count
+    from random import Random  # noqa: PLC0415 - most simulations have no noise
+
     random = Random(seed)
     process = random.gauss(0.0, noise.between)
     deviation = random.gauss(0.0, noise.within)
@@ -129,11 +128,17 @@ def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
     if "early" in now:
         os._exit(0)
     if "kill" in now:
-        os.kill(os.getpid(), signal.SIGKILL)
+        _end_by("SIGKILL")
     if "stop" in now:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        _end_by("SIGSTOP")
     if "hang" in now:
         _sleep_for_ever()
+
+
+def _end_by(name: str) -> None:
+    import signal  # noqa: PLC0415 - for faults only
+
+    os.kill(os.getpid(), signal.Signals[name])
 
 
 def window_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
@@ -170,7 +175,7 @@ def _ended(script: dict[str, Any], seconds: list[float]) -> str:
         return "windows"
     if script["asynchronous"] or not (script["precision"] or script["budget_seconds"]):
         return ""
-    from bench.statistics.stopping_rule import Budget, end_reason  # noqa: PLC0415 - NumPy; most simulations need none
+    from bench.statistics.budget import Budget, end_reason  # noqa: PLC0415 - not all simulations need it
 
     budget = Budget(
         precision=script["precision"],
@@ -209,7 +214,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         if probes and index >= script["warmup_windows"]:
             window["own_seconds"] = probes.pop()
         say("window", window, rank=rank)
-        echo(f"rank {rank} window {index}", err=True)
+        print(f"rank {rank} window {index}", file=sys.stderr, flush=True)
         ended = _ended(script, seconds[: index + 1])
         if ended:
             break
@@ -250,6 +255,8 @@ if __name__ == "__main__":
     except Exception as error:  # noqa: BLE001 - the outermost door
         say("failed", {"message": str(error)})
         # The failure of another process closes the connections of this one.
+        from im2rec_tools.terminal import echo
+
         kind = "" if isinstance(error, ConnectionError) else f"{type(error).__name__}: "
         echo(f"{kind}{error}", err=True)
         os._exit(1)

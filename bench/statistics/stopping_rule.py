@@ -1,13 +1,12 @@
-"""The stopping rule, which decides whether the windows so far are enough."""
+"""The precision of the windows so far, which decides whether they are enough."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from bench.statistics.budget import LEAST_WINDOWS
 from bench.statistics.confidence import (
     Numbers,
     correlation,
@@ -19,8 +18,6 @@ from bench.statistics.confidence import (
 from bench.statistics.steady_state import drift, find_steady_state
 
 PRECISION = 0.02
-# Counted windows before measuring may end; a third of them is the pilot.
-LEAST_WINDOWS = 9
 _LEAST_KNOWN = 6
 _PILOT = 3
 # The variance is pooled with a prior equal to the precision, worth this many windows: three windows
@@ -28,7 +25,6 @@ _PILOT = 3
 _KNOWN_WINDOWS = 2
 # The largest half-width of all windows, as a multiple of the precision.
 _MOST_MISSED = 2.0
-_STEP, _GROWTH = 3, 1.1
 # The confidence of a drift that prevents stopping.
 _LIKELY = 0.8
 
@@ -91,43 +87,3 @@ def per_image_seconds(windows: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return the seconds of each window, scaled to the mean number of images."""
     mean = sum(one["images"] for one in windows) / len(windows)
     return [one["seconds"] / one["images"] * mean for one in windows]
-
-
-@lru_cache
-def is_checkpoint(count: int) -> bool:
-    """Return whether the rule is evaluated after `count` windows.
-
-    It is evaluated after 9, 12, 15 ... 33, 37 ... windows. Each evaluation adds one window to the
-    pilot, or has 1.1 times the windows of the last one.
-    """
-    look = LEAST_WINDOWS
-    while look < count:
-        look = max(look + _STEP, math.ceil(look * _GROWTH))
-    return look == count
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The precision and the limits of measuring a point, without warm-up.
-
-    precision 0: run all `windows`; seconds 0: no time limit.
-    """
-
-    precision: float
-    windows: int
-    seconds: float = 0.0
-
-
-def end_reason(seconds: Sequence[float], budget: Budget, warmup: int = 0) -> str:
-    """Return why measuring ends: "windows", "seconds" or "precision"; '' to continue.
-
-    Precision is evaluated first, and only at checkpoints (`is_checkpoint`).
-    """
-    counted = seconds[warmup:]
-    asked = budget.precision > 0 and is_checkpoint(len(counted))
-    if asked and is_precise_enough(seconds, budget.precision, warmup):
-        return "precision"
-    if len(counted) >= budget.windows:
-        return "windows"
-    spent = 0 < budget.seconds <= math.fsum(counted)
-    return "seconds" if spent else ""

@@ -9,7 +9,8 @@ import numpy as np
 
 from bench.data import loader, page_cache
 from bench.data.partition import WorkerPartition, whole_data
-from bench.statistics.stopping_rule import end_reason, per_image_seconds
+from bench.statistics.budget import end_reason
+from bench.statistics.stopping_rule import per_image_seconds
 from bench.statistics.stopwatch import Stopwatch
 from bench.training.loop import TrainingSummary, budget_of, measure
 from bench.training.mxnet_shim import mx
@@ -32,9 +33,9 @@ def time_input(options: Options) -> TrainingSummary:
     data, paths = options.data_train, portion.paths
     found = page_cache.drop_and_check(data, paths) if options.cold else page_cache.residency(paths)
     batches = loader.training_batches(options, portion, _orders(options, portion))
-    budget = replace(budget_of(options), windows=options.windows or 10)
+    budget = budget_of(options)._replace(windows=options.windows or 10)
     if readers > 1:  # one that ended early would leave the others more time
-        budget = replace(budget, precision=0.0)
+        budget = budget._replace(precision=0.0)
     warmup = options.warmup_windows
     facts = {
         "num_workers": readers,

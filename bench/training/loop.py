@@ -14,13 +14,8 @@ from bench.data.shards import shards
 from bench.errors import SpecError, error_line
 from bench.kvstores import is_async, is_distributed
 from bench.notes import Note, NoteKind, texts
-from bench.statistics.stopping_rule import (
-    LEAST_WINDOWS,
-    Budget,
-    end_reason,
-    is_checkpoint,
-    per_image_seconds,
-)
+from bench.statistics.budget import LEAST_WINDOWS, Budget, end_reason, is_checkpoint
+from bench.statistics.stopping_rule import per_image_seconds
 from bench.statistics.stopwatch import Stopwatch
 from bench.training import checkpoint, profiling, validation
 from bench.training.kvstore import (

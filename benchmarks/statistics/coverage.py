@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from bench.statistics.budget import Budget, end_reason, is_checkpoint
 from bench.statistics.confidence import Numbers
-from bench.statistics.stopping_rule import Budget, end_reason, is_checkpoint
 from bench.trial import make
 from benchmarks.statistics.comparisons import Deviations, lognormal, pareto
 from benchmarks.store import simulated_record

@@ -107,3 +107,21 @@ def test_a_connection_that_the_scheduler_closes_is_one_plain_line() -> None:
             _, said = worker.communicate(timeout=20)
     assert worker.returncode == 1
     assert said == "the scheduler closed the connection before it sent a rank\n"
+
+
+def test_a_process_without_noise_and_faults_imports_little() -> None:
+    """Hundreds of them start at once; NumPy alone takes three times as long as the rest."""
+    script = ENGINES["fake"](
+        trial(windows=60, precision=0.02, fake_seconds=(0.9, 0.5)), "worker", 0
+    )[2]
+    program = (
+        "import runpy, sys\n"
+        f"sys.argv = ['fake', {script!r}]\n"
+        "runpy.run_module('bench.engines.fake_process', run_name='__main__')\n"
+        "print(*{'numpy', 'dataclasses', 'random', 'pathlib'} & set(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "\n"
+    assert done.stderr.splitlines()[-1] == "rank 0 window 9"  # one of warm-up, nine counted

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from bench.statistics.budget import is_checkpoint
 from bench.statistics.confidence import Numbers
-from bench.statistics.stopping_rule import is_checkpoint, is_precise_enough
+from bench.statistics.stopping_rule import is_precise_enough
 from benchmarks.statistics.coverage import KINDS, simulate
 from results.rates import ASSUMED_SCATTER, Rate, Ratio, rate
 from results.record import Record

@@ -1,6 +1,5 @@
 """Start of the steady state, precision of the mean, and the end of a measurement."""
 
-import dataclasses
 import itertools
 import math
 
@@ -10,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
+from bench.statistics.budget import Budget, end_reason, is_checkpoint
 from bench.statistics.confidence import Numbers, error_of_mean, student
 from bench.statistics.steady_state import SteadyState, drift, find_steady_state
-from bench.statistics.stopping_rule import (
-    Budget,
-    end_reason,
-    is_checkpoint,
-    is_precise_enough,
-    relative_half_width,
-)
+from bench.statistics.stopping_rule import is_precise_enough, relative_half_width
 
 pytestmark = pytest.mark.pythons
 
@@ -218,6 +212,18 @@ def test_what_ended_a_measurement_is_said() -> None:
         return next((n, said) for n, said in found if said)
 
     assert ends(quiet, budget) == (9, "precision")
-    assert ends(quiet, dataclasses.replace(budget, precision=0.0)) == (15, "seconds")
+    assert ends(quiet, budget._replace(precision=0.0)) == (15, "seconds")
     assert ends(wild, budget) == (12, "seconds")
-    assert ends(wild, dataclasses.replace(budget, seconds=0.0)) == (18, "windows")
+    assert ends(wild, budget._replace(seconds=0.0)) == (18, "windows")
+
+
+@pytest.mark.parametrize("precision", [0.5, 0.02, 1e-6])
+def test_equal_windows_are_precise_at_the_first_checkpoint(precision: float) -> None:
+    """`end_reason` leaves out the computation for them; it would agree."""
+    for first, warmup in ((1.0, 0), (7.0, 1)):
+        for count in range(9, 70):
+            seconds = [first] * warmup + [0.3] * count
+            assert is_precise_enough(seconds, precision, warmup)
+    budget = Budget(precision=precision, windows=60)
+    ends = [end_reason([7.0] + [0.3] * count, budget, 1) for count in range(1, 10)]
+    assert ends == [""] * 8 + ["precision"]

@@ -162,9 +162,9 @@ def test_what_counts_is_what_happens_while_all_measure() -> None:
     monitor.take_counters("host01", QUIET)
     monitor.take_counters("host01", after(5.0))
     monitor.take_counters("host01", after(9.0))
-    monitor.take_event("worker-0", Event(kind="measured", rank=0), 12.0)
+    monitor.take_event("worker-0", Event(kind="measured", rank=0, values={}), 12.0)
     monitor.take_counters("host01", after(10.0))
-    monitor.take_event("worker-0", Event(kind="done", rank=0), 12.0)
+    monitor.take_event("worker-0", Event(kind="done", rank=0, values={}), 12.0)
     monitor.take_counters("host01", after(11.0))
     assert monitor.machines == {"host01": (QUIET, after(9.0))}
 

@@ -108,7 +108,7 @@ def test_an_idle_worker_stands_in_the_record_of_a_job_that_ended_well() -> None:
 def test_who_is_done_is_not_idle_and_start_up_is_no_work() -> None:
     monitor = three()
     work(monitor, 11, 0.9, 0.9, 0.01)
-    monitor.take_event("worker-2", Event(kind="done", rank=2), 13.0)
+    monitor.take_event("worker-2", Event(kind="done", rank=2, values={}), 13.0)
     assert job_progress(monitor, 14.0).idle == ""
     fresh = JobMonitor(plan(trial(devices=3), pretend(1, 3), 1), Deadlines(), 0.0)
     work(fresh, 11, 0.9, 0.9, 0.01)
