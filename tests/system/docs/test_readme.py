@@ -84,7 +84,7 @@ def done(checkout: Path) -> Done:
     found = {}
     for name, text in [pair for page in PAGES for pair in sweeps(page).items()]:
         # smoke trains; of the other sweeps a simulation is enough
-        (checkout / name).write_text('engine = "fake"\n' + text)
+        (checkout / name).write_text(simulated(text))
     for command in [SMOKE, *HERE]:
         if command.startswith("make "):
             continue
@@ -98,8 +98,13 @@ def done(checkout: Path) -> Done:
         )
         if new := re.search(r" bench\.new (\w+)", command):
             written = checkout / f"{new[1]}.toml"
-            written.write_text('engine = "fake"\n' + written.read_text())
+            written.write_text(simulated(written.read_text()))
     return found
+
+
+def simulated(sweep: str) -> str:
+    """Return the text of a sweep with the simulated engine and one repeat."""
+    return 'engine = "fake"\n' + re.sub(r"^repeats = \d+", "repeats = 1", sweep, flags=re.MULTILINE)
 
 
 @pytest.mark.mxnet

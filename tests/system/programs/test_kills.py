@@ -291,8 +291,8 @@ def test_a_writer_that_is_ended_early_at_many_steps_is_completed_by_the_same_com
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("count", [1, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_cluster_whose_start_is_ended_early_is_started_by_the_same_command(
-    count: int, commands: Commands, short: Path, able: None
+    commands: Commands, short: Path, able: None
 ) -> None:
-    tried(commands, CLUSTER, short, count)
+    tried(commands, CLUSTER, short, _SLOW // 2)
