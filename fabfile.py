@@ -27,12 +27,12 @@ from tasks import (
     cli,
     compare,
     data,
+    doctor,
     hosts,
     plan,
     practice,
     report,
     results,
-    trace,
 )
 from tasks.cli import command, task
 from tasks.report import RUN, UNSTEADY, timestamped_name
@@ -91,7 +91,7 @@ def _group(name: str, title: str, *modules: ModuleType) -> Collection:
     return _titled(title, Collection(name, **dict(found)))
 
 
-_bench = _group("bench", "Benchmarks", bench, plan, ab, bandwidth)
+_bench = _group("bench", "Benchmarks", bench, plan, ab, bandwidth, doctor)
 _bench.default = "sweep"
 namespace = Collection(
     _titled(
@@ -102,7 +102,7 @@ namespace = Collection(
     _group("hosts", "Hosts of a cluster", hosts),
     _group("practice", "Local test cluster", practice),
     _group("report", "Reports and comparisons", report, compare),
-    _group("results", "Runs", results, trace),
+    _group("results", "Runs", results),
     smoke,
     demo,
 )

@@ -33,7 +33,15 @@ UNGROUPED = 10
 DEFAULT = r"\[[^\[\]]+\]( \(repeatable\))?$"
 # The tasks that a newcomer needs first.
 WITH_EXAMPLE = (
-    *("bench.ab", "bench.io", "bench.new", "bench.plan", "bench.sweep", "data.fetch"),
+    *(
+        "bench.ab",
+        "bench.doctor",
+        "bench.io",
+        "bench.new",
+        "bench.plan",
+        "bench.sweep",
+        "data.fetch",
+    ),
     *("data.pack", "data.partition", "data.upload"),
     *("data.prepare", "data.sample", "data.verify", "hosts.check", "hosts.install", "hosts.logs"),
     *("hosts.push-data", "practice.up", "report.baseline", "report.build", "report.compare"),

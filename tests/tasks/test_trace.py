@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from invoke.context import Context
 
-import tasks.trace
+import tasks.results
 from tests.support.paths import ROOT
 from tests.support.programs.commands import refusal
 from tests.support.runs.traces import event, profile
 
-TASK: Any = tasks.trace.results_trace  # Invoke types a task as the function it wraps
+TASK: Any = tasks.results.results_trace  # Invoke types a task as the function it wraps
 PAGE = (ROOT / "docs" / "how-to" / "profile.md").read_text(encoding="utf-8")
 
 

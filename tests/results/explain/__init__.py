@@ -1,0 +1,1 @@
+"""Tests of explanations: step budgets, verdicts and the limits of a machine."""
