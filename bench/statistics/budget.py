@@ -1,4 +1,4 @@
-"""The rule that ends measuring: precision, number of windows, seconds. Imports no NumPy."""
+"""The rule that ends measuring, without NumPy: precision, windows, seconds."""
 
 import math
 from collections.abc import Sequence

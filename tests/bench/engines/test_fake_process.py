@@ -110,7 +110,7 @@ def test_a_connection_that_the_scheduler_closes_is_one_plain_line() -> None:
 
 
 def test_a_process_without_noise_and_faults_imports_little() -> None:
-    """Hundreds of them start at once; NumPy alone takes three times as long as the rest."""
+    """Hundreds start at once; NumPy takes three times as long as the rest."""
     script = ENGINES["fake"](
         trial(windows=60, precision=0.02, fake_seconds=(0.9, 0.5)), "worker", 0
     )[2]

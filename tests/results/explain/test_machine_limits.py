@@ -28,7 +28,7 @@ MACHINE = MachineFigures(cores=8, free_memory=1000 * MIB, raw_mb_per_second=1000
 
 
 def use(**fields: Any) -> Layouts:
-    """Return the use of a host by one worker of `tiny` with batch 10, or another layout."""
+    """Return the use of a host by one worker of `tiny` with batch 10."""
     trial = make({"network": "tiny", "batch_per_device": 10})
     base = Layouts(
         trial=trial,
