@@ -93,12 +93,18 @@ def parse(argv: Sequence[str]) -> Options:
     input_format.fill_from_shards(typed, [*argv, *settled], (3, 224, 224))
     if note := input_format.assumption_note(typed, argv, start):
         echo(note, err=True)
+    if not prefix and (found := input_format.read(target)):
+        fix = "For other classes, give --pretrained-model and another --model-prefix"
+        source = input_format.path_of(target)
+        input_format.check_classes("--data-train", typed["data_train"], found.labels, source, fix)
     epoch = typed["load_epoch"]
     epoch = input_format.newest_epoch(start) if epoch is None else epoch
     typed["load_epoch"] = 0 if prefix else epoch
     if not target:
         echo("note: the weights are not saved; --model-prefix PREFIX saves them", err=True)
-    return dataclasses.replace(used(made, argv, typed), pretrained=start, pretrained_epoch=epoch)
+    options = used(made, argv, typed)
+    input_format.check_validation(options)
+    return dataclasses.replace(options, pretrained=start, pretrained_epoch=epoch)
 
 
 def _check_continued(typed: dict[str, Any]) -> None:

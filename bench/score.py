@@ -87,6 +87,9 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     input_format.fill_from_checkpoint(typed, argv, typed["model"])
     if note := input_format.assumption_note(typed, argv, typed["model"]):
         echo(note, err=True)
+    if known := input_format.read(typed["model"]):
+        source, fix = input_format.path_of(typed["model"]), "Give shards of the same classes"
+        input_format.check_classes("--data-val", typed["data_val"], known.labels, source, fix)
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]
     reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
     options = parse([*reading, "--test-io=1", "--network=tiny"])

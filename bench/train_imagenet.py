@@ -70,7 +70,12 @@ def summary_text(options: Options, summary: "TrainingSummary") -> str:
         + (f"; 95 % CI ±{percent} % (within-process variance only)" if math.isfinite(known) else "")
     ]
     if summary.accuracy is not None and not (summary.joined and summary.rank):
-        lines.append(f"validation accuracy {summary.accuracy:.3f}{'' if summary.joined else of}")
+        target = options.stop_accuracy
+        missed = f", which does not exceed --stop-accuracy {target:g}"
+        lines.append(
+            f"validation accuracy {summary.accuracy:.3f}{'' if summary.joined else of}"
+            + (missed if target < 1 and summary.accuracy <= target else "")
+        )
     return "\n".join(lines)
 
 
@@ -189,7 +194,23 @@ def parse(argv: Sequence[str]) -> Options:
         _check_assumed(typed, argv)
     options = used(made, argv, typed)
     input_format.check_image_shape(options)
+    input_format.check_validation(options)
+    if continues:
+        _check_continued_classes(options)
     return options
+
+
+def _check_continued_classes(options: Options) -> None:
+    """Raise SpecError if the shards have other classes than the checkpoint."""
+    prefix = options.model_prefix
+    found = input_format.read(prefix)
+    if found and not options.benchmark:
+        fix = (
+            f"For other classes, run 'python -m bench.fine_tune --pretrained-model {prefix}' with "
+            "another --model-prefix"
+        )
+        source = input_format.path_of(prefix)
+        input_format.check_classes("--data-train", options.data_train, found.labels, source, fix)
 
 
 def _fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str]) -> list[str]:
@@ -249,8 +270,10 @@ def _check_assumed(typed: dict[str, Any], argv: Sequence[str]) -> None:
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Run the worker; exit 2 for wrong options or data, 1 if training fails."""
     install_filter()
+    prefix = ""
     try:
         options = read(sys.argv[1:])
+        prefix = options.model_prefix
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
             # Launchers that start one program for all roles expect this.
             server.main(profiled=bool(options.profile_server_suffix))
@@ -259,7 +282,9 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
         summary = _run(options)
         _say_done(summary)
     except KeyboardInterrupt:
-        echo("interrupted", err=True)
+        epoch = input_format.newest_epoch(prefix) if prefix else 0
+        fix = f"; the same command with --load-epoch {epoch} continues" if epoch else ""
+        echo(f"interrupted{fix}", err=True)
         _fail(RuntimeError("interrupted"), 130)
     except SpecError as error:
         echo_error(error)

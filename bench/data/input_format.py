@@ -74,6 +74,43 @@ def class_names(data: str) -> tuple[str, ...]:
     return tuple(found.get(label, str(label)) for label in labels)
 
 
+def check_classes(option: str, data: str, wanted: Sequence[str], source: object, fix: str) -> None:
+    """Raise SpecError if a label of the shards has another class name than `wanted`.
+
+    Labels without a name, in the shards or in `source` (a file), are not compared.
+    """
+    try:
+        found = class_names(data) if wanted and data else ()
+    except SpecError:
+        return  # reported when the shards are read
+    for label, (theirs, ours) in enumerate(zip(wanted, found, strict=False)):
+        if theirs != ours and str(label) not in {theirs, ours}:
+            raise SpecError(
+                error_line(
+                    option,
+                    expected=f"class {quoted(theirs)} for label {label}, as in {source}",
+                    got=f"{quoted(ours)} in {_labels_path(data)}",
+                    fix=fix,
+                )
+            )
+
+
+def check_validation(options: "Options") -> None:
+    """Raise SpecError if validation and training shards have other classes."""
+    if options.data_val and not (options.benchmark or options.bandwidth or options.test_io):
+        source, names = labels_of(options.data_train)
+        fix = "Give the validation shards of the same classes"
+        check_classes("--data-val", options.data_val, names, source, fix)
+
+
+def labels_of(data: str) -> tuple[Path | None, tuple[str, ...]]:
+    """Return the labels file of shards and its class names, if they have one."""
+    try:
+        return _labels_path(data), class_names(data)
+    except SpecError:
+        return None, ()  # reported when the shards are read
+
+
 def _labels_path(data: str) -> Path | None:
     first = shards(data)[0]
     if not first.with_suffix(".json").is_file():
@@ -260,7 +297,7 @@ def fill_from_shards(
                 "--num-classes",
                 expected=f"{known} or more, the classes of {_labels_path(data)}",
                 got=typed["num_classes"],
-                fix="Leave it out",
+                fix=f"Give {known}",
             )
         )
     if "--image-shape" not in named and (recipe := packing_recipe(data)):
@@ -279,14 +316,18 @@ def check_image_shape(options: "Options") -> None:
         return  # reported when the shards are read
     edge = recipe.short_edge if recipe and recipe.keep_bytes != "all" else 0
     height, width = fewest_pixels(options.augmentation, options.image_shape[1:])
-    if edge and min(height, width) > edge:
+    if recipe and edge and min(height, width) > edge:
+        plain = (height, width) == options.image_shape[1:]
+        smaller = (
+            f"Give {_text(_fitting(options.image_shape, recipe))}, or pack" if plain else "Pack"
+        )
         raise SpecError(
             error_line(
                 "--image-shape",
                 expected=f"at most {edge} pixels, the short edge of the images in "
                 f"{options.data_train}",
                 got=f"{width} x {height}",
-                fix=f"Leave it out, or pack with --short-edge {min(height, width)}",
+                fix=f"{smaller} with --short-edge {min(height, width)}",
             )
         )
 

@@ -214,7 +214,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         if probes and index >= script["warmup_windows"]:
             window["own_seconds"] = probes.pop()
         say("window", window, rank=rank)
-        print(f"rank {rank} window {index}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"rank {rank} window {index}\n")
         ended = _ended(script, seconds[: index + 1])
         if ended:
             break

@@ -374,10 +374,12 @@ def _replaced(options: Options, older: int) -> str:
     first, last = options.load_epoch + 1, min(older, options.num_epochs)
     which = f"epoch {first}" if first == last else f"epochs {first} to {last}"
     replaces = f", and this one replaces {which}" if options.has_epochs else ""
+    again = options.pretrained and options.pretrained != options.model_prefix
+    continues = "; without --pretrained-model, --load-epoch continues them" if again else ""
     return (
         f"note: {options.model_prefix} has checkpoints of an earlier training up to epoch {older}"
-        f"{replaces}. Another --model-prefix keeps them. bench.score and bench.predict use the "
-        "newest epoch unless --load-epoch names another"
+        f"{replaces}. Another --model-prefix keeps them{continues}. bench.score and bench.predict "
+        "use the newest epoch unless --load-epoch names another"
     )
 
 

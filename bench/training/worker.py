@@ -354,12 +354,13 @@ def _saved_state(
             )
         )
     if state and state.optimizer != options.optimizer:
+        fix = f"Give --optimizer {state.optimizer}, or remove {where} to start with a new state"
         raise SpecError(
             error_line(
                 where,
                 expected=f"the state of --optimizer {options.optimizer}",
                 got=state.optimizer,
-                fix="Remove it to start with a new state",
+                fix=fix,
             )
         )
     return state

@@ -1,5 +1,6 @@
 """Command `pack`: packs listed images of a tree or a tar into RecordIO shards."""
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -97,12 +98,19 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
                 text,
                 problem=f"more bad images than --max-bad {max_bad * 100:g} % allows",
                 fix=(
-                    "Fix them and pack into another folder, or run the same command with a higher "
-                    "--max-bad"
+                    "Fix them and pack into another folder, or run the same command with "
+                    f"--max-bad {_percent_above(bad / total)}"
                 ),
             )
         )
     yield text
+
+
+def _percent_above(share: float) -> str:
+    """Return a share in percent, rounded up to two digits: '3.4'."""
+    percent = 100 * share
+    step = 10 ** (math.floor(math.log10(percent)) - 1)
+    return f"{math.ceil(percent / step) * step:.3g}"
 
 
 def recipe_of(

@@ -41,6 +41,7 @@ PROTOCOLS = {
         "launch/remote/facts.py",
         "launch/remote/probe.py",
     ),
+    "im2rec_tools/transfer/host_program.py",
 }
 FAB = Path(sys.executable).with_name("fab")
 # The last two print how a command is run.

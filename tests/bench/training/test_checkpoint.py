@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -214,6 +215,31 @@ def test_classes_and_shape_are_those_of_the_shards(photographs: Path, tmp_path: 
         shutil.copy(path, tmp_path)
     (tmp_path / "labels.txt").write_text("0\tcat\n")
     assert train_imagenet.parse([f"--data-train={tmp_path}"]).num_classes == 1000
+
+
+def test_shards_of_other_classes_are_rejected(
+    own: tuple[str, float], photographs: Path, tmp_path: Path
+) -> None:
+    """Labels are numbers, so another data set would train and score without an error."""
+    other = tmp_path / "other"
+    shutil.copytree(photographs, other)
+    text = (photographs / "labels.txt").read_text()
+    (other / "labels.txt").write_text(re.sub(r"^0\t.*", "0\tother", text, flags=re.MULTILINE))
+    train, val = (f"--data-{part}={photographs / part}" for part in ("train", "val"))
+    other_train, other_val = (f"--data-{part}={other / part}" for part in ("train", "val"))
+    words = ["--network=tiny", "--num-epochs=4"]
+    again = [*words, f"--model-prefix={own[0]}", "--load-epoch=3"]
+    named = r"expected class '\w+' for label 0, as in {}, got 'other' in .*other/labels\.txt\. "
+    with pytest.raises(SpecError, match="--data-val: " + named.format(r".*s_rec/labels\.txt")):
+        train_imagenet.parse([train, other_val, *words])
+    prefix = named.format(f"{own[0]}-mxscale\\.json")
+    with pytest.raises(SpecError, match=f"--data-train: {prefix}For other classes, run 'python"):
+        train_imagenet.parse([other_train, other_val, *again])
+    with pytest.raises(SpecError, match=f"--data-val: {prefix}Give shards of the same classes"):
+        score([f"--model={own[0]}", other_val])
+    assert train_imagenet.parse([train, val, *again]).load_epoch == 3
+    (other / "labels.txt").unlink()  # shards without names are not compared
+    assert train_imagenet.parse([train, other_val, *words]).data_val == str(other / "val")
 
 
 def tuned(prefix: str, epoch: int, photographs: Path, *words: str) -> list[str]:

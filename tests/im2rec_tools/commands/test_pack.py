@@ -67,7 +67,9 @@ def test_too_many_bad_images_are_a_failure_that_keeps_what_is_packed(tmp_path: P
     root = tree(tmp_path / "t", {"cat": 9})
     (root / "cat" / "text.jpg").write_text("hello")
     given = {"prefix": str(tmp_path / "x"), "root": str(root)}
-    with pytest.raises(DataError, match=r"1 bad: .* more bad images than --max-bad 0\.1 % allows"):
+    with pytest.raises(
+        DataError, match=r"1 bad: .* more bad images than --max-bad 0\.1 % allows.* --max-bad 10$"
+    ):
         lines(PACK.planned(given))
     before = (tmp_path / "x.rec").stat().st_mtime_ns
     assert "1 bad" in lines(PACK.planned({**given, "max_bad": "10 %"}))[-1]

@@ -231,7 +231,7 @@ def test_a_report_with_prices_has_their_column_in_each_file(
     report_build.body(Context(), run=f"{tmp_path}/run", prices=str(EXAMPLE))
     assert "images/USD" in capsys.readouterr().out
     lines = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()
-    assert lines[0].endswith(",quality,quality_reasons,images_per_joule,images_per_USD,cost_reason")
+    assert lines[0].endswith(",share_unexplained,images_per_joule,images_per_USD,cost_reason")
     assert "prices.example.toml" in (tmp_path / "run" / "report" / "report.md").read_text()
     code, line = refusal(report_show, run=f"{tmp_path}/run", prices="nowhere.toml")
     assert (code, line) == (2, "error: nowhere.toml: cannot be read (No such file or directory)")

@@ -39,8 +39,8 @@ devices = 2
 # How many steps are tried of each writer by make test-slow, of all faults.
 _SLOW = 60
 _SEED = 18
-# It builds as another does, once it has unpacked.
-REPEATED = "report.build of a zip"
+# Only make test-slow kills these, because each of their runs takes seconds.
+LONG = ("report.build", "report.build of a zip")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ WRITERS = {
         complete=is_measured,
     ),
     "report.build": Writer(words="report.build --run TREE/run", prepare=run_of, quick=1),
-    REPEATED: Writer(words="report.build --run TREE/x.zip", prepare=zip_of, quick=1),
+    "report.build of a zip": Writer(words="report.build --run TREE/x.zip", prepare=zip_of, quick=1),
     "results.pack": Writer(
         words="results.pack TREE/run --to TREE/x.zip", prepare=run_of, already="already exists"
     ),
@@ -275,7 +275,7 @@ def short() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize("name", [name for name in WRITERS if name != REPEATED] + slow(REPEATED))
+@pytest.mark.parametrize("name", [name for name in WRITERS if name not in LONG] + slow(*LONG))
 def test_a_writer_that_is_ended_early_is_completed_by_the_same_command(
     name: str, commands: Commands, short: Path
 ) -> None:
