@@ -166,8 +166,8 @@ def _fail(error: Exception, code: int) -> NoReturn:
     os._exit(code)
 
 
-def _explain(error: Exception, options: Options) -> NoReturn:
-    if is_out_of_memory(error):
+def _explain(error: Exception, options: Options | None) -> NoReturn:
+    if options and is_out_of_memory(error):
         error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
     if isinstance(error, MemoryError | FloatingPointError):
         echo_error(error)
@@ -267,13 +267,22 @@ def _check_assumed(typed: dict[str, Any], argv: Sequence[str]) -> None:
         raise SpecError(line) from error
 
 
+def _continuation(options: Options) -> str:
+    """Return how to continue after the newest epoch of this training; '' without one."""
+    epoch = input_format.newest_epoch(options.model_prefix) if options.model_prefix else 0
+    if epoch <= options.load_epoch:
+        return ""
+    starts = options.pretrained and options.pretrained != options.model_prefix
+    without = " and without --pretrained-model" if starts else ""
+    return f"; continue with the same command, --load-epoch {epoch}{without}"
+
+
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Run the worker; exit 2 for wrong options or data, 1 if training fails."""
     install_filter()
-    prefix = ""
+    options: Options | None = None
     try:
         options = read(sys.argv[1:])
-        prefix = options.model_prefix
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
             # Launchers that start one program for all roles expect this.
             server.main(profiled=bool(options.profile_server_suffix))
@@ -282,9 +291,7 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
         summary = _run(options)
         _say_done(summary)
     except KeyboardInterrupt:
-        epoch = input_format.newest_epoch(prefix) if prefix else 0
-        fix = f"; the same command with --load-epoch {epoch} continues" if epoch else ""
-        echo(f"interrupted{fix}", err=True)
+        echo(f"interrupted{_continuation(options) if options else ''}", err=True)
         _fail(RuntimeError("interrupted"), 130)
     except SpecError as error:
         echo_error(error)

@@ -242,6 +242,30 @@ def test_shards_of_other_classes_are_rejected(
     assert train_imagenet.parse([train, other_val, *words]).data_val == str(other / "val")
 
 
+def test_an_interrupted_training_names_the_epoch_to_continue_from(
+    own: tuple[str, float],
+    photographs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def ended(*words: str) -> str:
+        data = f"--data-train={photographs / 'train'}"
+        monkeypatch.setattr(sys, "argv", ["train", data, "--network=tiny", *words])
+        with pytest.raises(SystemExit):
+            train_imagenet.main()
+        return capsys.readouterr().err
+
+    monkeypatch.setattr(train_imagenet, "_run", interrupted)
+    monkeypatch.setattr(train_imagenet, "_fail", lambda _, code: sys.exit(code))
+    prefix = f"--model-prefix={own[0]}"
+    assert ended(prefix).endswith("interrupted; continue with the same command, --load-epoch 3\n")
+    assert ended(prefix, "--load-epoch=3").endswith("interrupted\n")
+    assert ended() == "interrupted\n"
+
+
 def tuned(prefix: str, epoch: int, photographs: Path, *words: str) -> list[str]:
     data = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
     given = [f"--pretrained-model={prefix}", f"--load-epoch={epoch}", "--num-classes=10"]

@@ -10,6 +10,7 @@ import pytest
 from bench.notes import Note, NoteKind
 from bench.train_imagenet import summary_text
 from bench.training import loop, validation
+from bench.training.loop import TrainingSummary
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import gradients
@@ -197,3 +198,17 @@ def test_a_rate_that_is_hardly_known_is_printed_in_plain_per_cent(
     assert found
     assert found[1].isdecimal()
     assert int(found[1]) > 100
+
+
+def test_a_stop_accuracy_that_was_not_reached_is_named() -> None:
+    summary = TrainingSummary(
+        rank=0,
+        num_workers=1,
+        windows=({"images": 8, "seconds": 1.0, "steps": 2},) * 3,
+        accuracy=0.75,
+    )
+    words = ["--data-train=x.rec", "--data-val=v.rec", "--network=tiny"]
+    missed = summary_text(parse([*words, "--stop-accuracy=0.9"]), summary)
+    assert missed.endswith("validation accuracy 0.750, which does not exceed --stop-accuracy 0.9")
+    for reached in (["--stop-accuracy=0.7"], []):
+        assert summary_text(parse([*words, *reached]), summary).endswith("accuracy 0.750")
