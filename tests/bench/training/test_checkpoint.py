@@ -258,8 +258,8 @@ def test_an_interrupted_training_names_the_epoch_to_continue_from(
             train_imagenet.main()
         return capsys.readouterr().err
 
-    monkeypatch.setattr(train_imagenet, "_run", interrupted)
-    monkeypatch.setattr(train_imagenet, "_fail", lambda _, code: sys.exit(code))
+    monkeypatch.setattr(train_imagenet, "announce_rendezvous", interrupted)
+    monkeypatch.setattr("os._exit", sys.exit)
     prefix = f"--model-prefix={own[0]}"
     assert ended(prefix).endswith("interrupted; continue with the same command, --load-epoch 3\n")
     assert ended(prefix, "--load-epoch=3").endswith("interrupted\n")
