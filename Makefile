@@ -12,7 +12,7 @@
 # make clean            remove the environments and the caches of the checkers
 # PYTHON=python3.12 make TARGET   use this interpreter, in the environment .venv-python3.12
 SHELL := /bin/sh
-# Keep compiled tests: each of four test processes reads all of them.
+# Keep compiled tests: each of three test processes reads all of them.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := -m pytest -q
 # Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.

@@ -57,6 +57,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_batch, "free_bytes", lambda: 1000 * MB)
 
 
+@pytest.mark.slow
 @pytest.mark.program
 @pytest.mark.usefixtures("free")
 def test_workers_of_one_machine_get_a_share_each_and_servers_theirs() -> None:

@@ -61,6 +61,7 @@ def test_the_agent_of_a_host_that_a_point_does_not_use_fails_no_point(tmp_path: 
     assert left_over() == []
 
 
+@pytest.mark.slow
 def test_a_master_that_was_held_finds_the_job_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,6 +241,7 @@ def test_an_agent_counts_what_it_started_as_its_own_also_when_that_has_ended() -
     assert last["busy"] - first["busy"] >= 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.mxnet
 def test_a_busy_loop_beside_a_job_is_told_in_its_record_and_in_the_summary(tmp_path: Path) -> None:
     # some four seconds: less than two are not judged

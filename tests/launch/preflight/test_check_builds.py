@@ -93,6 +93,7 @@ def test_what_is_no_python_with_mxnet_is_one_line(
     assert said in line
 
 
+@pytest.mark.slow
 @pytest.mark.mxnet
 def test_both_builds_stand_in_the_records_and_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -52,6 +52,7 @@ def test_hosts_measure_the_disk_below_their_shards(practice: Cluster) -> None:
     assert min(one.images_random for one in reports) > 0
 
 
+@pytest.mark.slow
 def test_a_host_whose_link_is_down_is_told_within_the_connect_timeout(practice: Cluster) -> None:
     cut(practice, "node03")
     try:

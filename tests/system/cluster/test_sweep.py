@@ -123,7 +123,7 @@ def test_a_port_that_is_taken_on_the_first_host_is_said_before_anything_starts(
 
 
 @pytest.mark.mxnet
-@pytest.mark.parametrize("count", [2, *slow(4)])
+@pytest.mark.parametrize("count", slow(2, 4))
 def test_a_worker_on_each_host_moves_the_arrays_of_a_network(
     practice: Cluster, tmp_path: Path, count: int
 ) -> None:

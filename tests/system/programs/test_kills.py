@@ -40,7 +40,7 @@ devices = 2
 _SLOW = 60
 _SEED = 18
 # Only make test-slow kills these, because each of their runs takes seconds.
-LONG = ("report.build", "report.build of a zip")
+LONG = ("bench.sweep", "report.build", "report.build of a zip")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_two_workers_learn_the_same_in_bfloat16(tmp_path: Path, photographs: Path) -> None:
     fields = {"mode": "real", "network": "tiny", "image_shape": [3, 32, 32], "num_classes": 10}
     data = {"data_train": str(photographs / "train"), "data_val": str(photographs / "val")}

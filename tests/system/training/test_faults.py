@@ -124,7 +124,7 @@ def test_a_killed_process_of_a_real_job_fails_the_point_at_once(tmp_path: Path, 
     assert left_over() == []
 
 
-@pytest.mark.parametrize("role", ["server", *slow("worker")])
+@pytest.mark.parametrize("role", slow("server", "worker"))
 def test_a_stopped_process_of_a_real_job_is_named(tmp_path: Path, role: str) -> None:
     patience = Deadlines(progress=2.0)
     trial = tiny(**ENDLESS | {"devices": 1 if role == "server" else 2}, servers_per_host=2)
@@ -148,6 +148,7 @@ def test_a_real_server_that_never_comes_is_named(tmp_path: Path) -> None:
     assert left_over() == []
 
 
+@pytest.mark.slow
 def test_a_port_taken_from_a_real_scheduler_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def test_the_first_step_of_resnet_18_has_modules_loss_and_weights() -> None:
     np.testing.assert_allclose(losses[1], theirs[1], rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.program
 def test_two_workers_over_servers_train_with_decay_as_upstreams_do() -> None:
     words = "--network=tiny --image-shape=3,32,32 --batch-size=8 --lr=0.03 --wd=0.1"
