@@ -90,6 +90,9 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     if known := input_format.read(typed["model"]):
         source, fix = input_format.path_of(typed["model"]), "Give shards of the same classes"
         input_format.check_classes("--data-val", typed["data_val"], known.labels, source, fix)
+        note = input_format.recipe_note("--data-val", typed["data_val"], known.recipe, source)
+        if note:
+            echo(note, err=True)
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]
     reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
     options = parse([*reading, "--test-io=1", "--network=tiny"])

@@ -20,6 +20,7 @@ from im2rec_tools.files import write_text
 from im2rec_tools.formats.lists import read_labels
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing import manifest
+from im2rec_tools.terminal import echo
 
 if TYPE_CHECKING:
     from bench.training.options import Options
@@ -95,12 +96,32 @@ def check_classes(option: str, data: str, wanted: Sequence[str], source: object,
             )
 
 
+def recipe_note(option: str, data: str, wanted: Recipe | None, source: object) -> str:
+    """Return a note if the images have another size than `wanted`, else ''."""
+    try:
+        found = packing_recipe(data) if wanted and data else None
+    except SpecError:
+        return ""  # reported when the shards are read
+    if not (wanted and found) or wanted.short_edge == found.short_edge:
+        return ""
+    return (
+        f"note: {option}: {data} has images with a short edge of {found.short_edge}, {source} has "
+        f"{wanted.short_edge}; the accuracy of crops differs. Pack both with the same --short-edge"
+    )
+
+
 def check_validation(options: "Options") -> None:
     """Raise SpecError if validation and training shards have other classes."""
     if options.data_val and not (options.benchmark or options.bandwidth or options.test_io):
         source, names = labels_of(options.data_train)
         fix = "Give the validation shards of the same classes"
         check_classes("--data-val", options.data_val, names, source, fix)
+        try:
+            recipe = packing_recipe(options.data_train)
+        except SpecError:
+            return  # reported when the shards are read
+        if note := recipe_note("--data-val", options.data_val, recipe, options.data_train):
+            echo(note, err=True)
 
 
 def labels_of(data: str) -> tuple[Path | None, tuple[str, ...]]:
@@ -291,6 +312,12 @@ def fill_from_shards(
     known = len(class_names(data))
     if known and "--num-classes" not in named:
         typed["num_classes"] = known
+    elif not (known or "--num-classes" in named or typed["test_io"]) and packing_recipe(data):
+        echo(
+            f"note: {data} has no labels.txt; training {typed['num_classes']} classes. Give the "
+            "number of classes by --num-classes",
+            err=True,
+        )
     elif typed["num_classes"] < known and not typed["test_io"]:
         raise SpecError(
             error_line(

@@ -157,7 +157,8 @@ def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[s
         ]
         yield (
             f"expected a validation accuracy above {trial.data.stop_accuracy}, got {reached:.3f} "
-            f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}"
+            f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}. Raise num_epochs, or "
+            "lower stop_accuracy"
         )
     hashes = {worker.log.rank: (worker.log.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:

@@ -218,7 +218,10 @@ def test_classes_and_shape_are_those_of_the_shards(photographs: Path, tmp_path: 
 
 
 def test_shards_of_other_classes_are_rejected(
-    own: tuple[str, float], photographs: Path, tmp_path: Path
+    own: tuple[str, float],
+    photographs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Labels are numbers, so another data set would train and score without an error."""
     other = tmp_path / "other"
@@ -238,8 +241,20 @@ def test_shards_of_other_classes_are_rejected(
     with pytest.raises(SpecError, match=f"--data-val: {prefix}Give shards of the same classes"):
         score([f"--model={own[0]}", other_val])
     assert train_imagenet.parse([train, val, *again]).load_epoch == 3
+    assert capsys.readouterr().err == ""
+    for path in (other / "val").glob("*.json"):
+        path.write_text(path.read_text().replace('"short_edge": 256', '"short_edge": 64'))
+    size = "has images with a short edge of 64, {} has 256; the accuracy of crops differs."
+    with pytest.raises(SpecError):
+        score([f"--model={own[0]}", other_val, "--metrics=top_k_accuracy_11"])
     (other / "labels.txt").unlink()  # shards without names are not compared
+    with pytest.raises(SpecError):
+        score([f"--model={own[0]}", other_val, "--metrics=top_k_accuracy_11"])
+    assert size.format(f"{own[0]}-mxscale.json") in capsys.readouterr().err
     assert train_imagenet.parse([train, other_val, *words]).data_val == str(other / "val")
+    assert size.format(photographs / "train") in capsys.readouterr().err
+    assert train_imagenet.parse([other_train, *words]).num_classes == 1000
+    assert "has no labels.txt; training 1000 classes. Give the" in capsys.readouterr().err
 
 
 def test_an_interrupted_training_names_the_epoch_to_continue_from(
