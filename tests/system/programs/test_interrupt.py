@@ -35,7 +35,7 @@ kvstore = "dist_sync"
 devices = 2
 """
 QUICK = SWEEP.replace("windows = 2", "windows = 2\nfake_seconds = [0.2]")
-HANG = "fake_faults = ['worker-1:hang@1']\n"
+HANG = "fake_faults = ['worker-0:hang@1', 'worker-1:hang@1']\n"
 
 
 def sweeping(sweep: Path, run: Path) -> list[str]:
