@@ -9,7 +9,6 @@ from im2rec_tools.console import cell
 from plots.format import significant
 from plots.tables.layout import terminal_table
 from results.explain.machine_limits import (
-    LEAST_SHARE,
     WINDOWS,
     Limit,
     MachineFigures,
@@ -17,6 +16,7 @@ from results.explain.machine_limits import (
     NetworkFigures,
     largest_batch,
 )
+from results.explain.verdict import LEAST_SHARE
 from results.host_facts import HOST_FACTS
 
 _SHOWN = frozenset({"processor", "cores", "memory_mib", "gpus", "mxnet", "opencv", "python"})

@@ -9,11 +9,10 @@ from typing import Any
 
 from bench.statistics.confidence import error_of_mean
 from bench.trial import Trial
+from results.explain.verdict import LEAST_SHARE
 from results.scaling import ScalingRow, mb_per_second
 
 WINDOWS = 10
-# Parts below this share of a step are not named.
-LEAST_SHARE = 0.08
 # A worker that moves more than this share of a raw TCP connection is limited by the link.
 _LINK_SHARE = 0.75
 # Of the memory that is free, the share that a sweep may use.
@@ -40,7 +39,6 @@ class Layouts:
     batch         images per step and device
     devices       devices on one host
     workers, servers  processes on one host
-    real          whether a point reads images
     distributed   whether a point has servers
     """
 
@@ -50,7 +48,6 @@ class Layouts:
     devices: int
     workers: int
     servers: int
-    real: bool
     distributed: bool
 
 
@@ -148,7 +145,6 @@ def _layout(name: str, dtype: str, alike: Sequence[Trial]) -> Layouts:
         devices=devices,
         workers=max(min(one.workers, _per_host(one.workers, one)) for one in alike),
         servers=max(_per_host(one.servers, one) for one in alike),
-        real=any(one.mode == "real" for one in alike),
         distributed=any(one.servers for one in alike),
     )
 

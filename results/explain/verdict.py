@@ -13,7 +13,7 @@ from results.explain.measurements import StepMeasurements
 
 # A cause is named if it takes this fraction of the step and of what is lost, and this many times
 # the next cause.
-_LEAST_SHARE, _LEAST_OF_LOST, _LEAST_LEAD = 0.08, 0.5, 1.5
+LEAST_SHARE, _LEAST_OF_LOST, _LEAST_LEAD = 0.08, 0.5, 1.5
 # Other programs count if they take more of the cores than this.
 _OTHERS_ABOVE = 0.1
 # The input pipeline alone must take this fraction of the step to explain a wait for images.
@@ -165,7 +165,7 @@ def verdict(known: StepMeasurements) -> Verdict:
         return Verdict(cause=Cause.NOT_MEASURED, measurements=known, not_measured=missing)
     budget = _Budget(known, min(alone, known.step))
     budget.attribute()
-    if _LEAST_SHARE * known.step <= budget.lost < known.noise:
+    if LEAST_SHARE * known.step <= budget.lost < known.noise:
         missing = (*missing, Gap.PRECISION)
     seconds = {Cause.COMPUTE: min(alone, known.step)} | budget.seconds
     return Verdict(
@@ -247,7 +247,7 @@ class _Budget:
 
 def _named(known: StepMeasurements, budget: _Budget) -> Cause:
     step = known.step or 0.0
-    if budget.lost < _LEAST_SHARE * step:
+    if budget.lost < LEAST_SHARE * step:
         return Cause.COMPUTE
     if budget.lost < known.noise:
         return Cause.NOT_MEASURED
@@ -255,7 +255,7 @@ def _named(known: StepMeasurements, budget: _Budget) -> Cause:
     ordered = sorted(parts, key=parts.__getitem__, reverse=True)
     first, following = parts[ordered[0]], parts[ordered[1]] if len(ordered) > 1 else 0.0
     stands_out = (
-        first >= _LEAST_SHARE * step
+        first >= LEAST_SHARE * step
         and first >= _LEAST_OF_LOST * budget.lost
         and first >= _LEAST_LEAD * following
     )

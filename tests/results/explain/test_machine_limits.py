@@ -37,7 +37,6 @@ def use(**fields: Any) -> Layouts:
         devices=1,
         workers=1,
         servers=0,
-        real=False,
         distributed=False,
     )
     return replace(base, **fields)
@@ -136,7 +135,7 @@ def test_a_network_has_its_largest_use_of_a_host() -> None:
     ]
     (one,) = layouts(trials)
     assert (one.name, one.batch, one.devices) == ("tiny", 4, 2)
-    assert (one.workers, one.servers, one.distributed, one.real) == (2, 2, True, False)
+    assert (one.workers, one.servers, one.distributed) == (2, 2, True)
 
 
 def test_figures_come_from_the_points_of_a_network() -> None:
