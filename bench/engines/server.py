@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -21,9 +21,13 @@ from bench.training.startup import announce_rendezvous
 from im2rec_tools.terminal import echo
 
 PROFILED = "--profiled"
-_ROLES = ("server", "scheduler")
 _SAY_SECONDS = 1.0
-_MODULE = "mxnet.kvstore.kvstore_server"
+# The first of these modules that MXNet imports is replaced. A scheduler needs MXNet's library only,
+# which is loaded before mxnet.contrib; the operators after it take most of the start-up time.
+_MODULES = {
+    "server": ("mxnet.kvstore.kvstore_server",),
+    "scheduler": ("mxnet.contrib", "mxnet.kvstore.kvstore_server"),
+}
 
 
 def main(*, profiled: bool = False) -> NoReturn:
@@ -31,47 +35,59 @@ def main(*, profiled: bool = False) -> NoReturn:
 
     `profiled` servers may write the profile that their workers request.
     """
-    if os.environ.get("DMLC_ROLE") not in _ROLES:
+    role = os.environ.get("DMLC_ROLE", "")
+    if role not in _MODULES:
         echo("DMLC_ROLE: expected server or scheduler. Start jobs by 'fab bench.sweep'", err=True)
         sys.exit(2)
     announce_rendezvous()
-    sys.meta_path.insert(0, _Server(profiled=profiled))
+    sys.meta_path.insert(0, _Server(_MODULES[role], profiled=profiled))
     import bench.training.mxnet_shim  # noqa: F401, PLC0415
 
-    raise RuntimeError(f"{_MODULE}: expected MXNet to import it")
+    raise RuntimeError(f"{_MODULES[role][-1]}: expected MXNet to import it")
 
 
 class _Server(MetaPathFinder, Loader):
-    """MXNet's server module replaced: it serves the job during its import."""
+    """Modules of MXNet replaced: the first serves the job during its import."""
 
-    def __init__(self, *, profiled: bool) -> None:
-        self._profiled = profiled
+    def __init__(self, names: Sequence[str], *, profiled: bool) -> None:
+        self._names, self._profiled = names, profiled
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of this module in place of MXNet's."""
-        return ModuleSpec(fullname, self) if fullname == _MODULE else None
+        """Return the spec of this module in place of one of MXNet's."""
+        return ModuleSpec(fullname, self) if fullname in self._names else None
 
     def exec_module(self, module: ModuleType) -> NoReturn:
         """Serve the job to its end, then exit."""
-        from mxnet.kvstore.base import create  # noqa: PLC0415
-
         if not self._profiled:
             # MXNet writes profiles to the working directory for any program; /proc prevents that.
             os.chdir("/proc")
-        refusals = Refusals()
-        _serve(create("dist"), refusals)
-        refusals.close()
+        if os.environ["DMLC_ROLE"] == "scheduler":
+            _schedule()
+        else:
+            refusals = Refusals()
+            _serve(refusals)
+            refusals.close()
         sys.exit()
 
 
-def _serve(store: Any, refusals: "Refusals") -> None:
+def _schedule() -> None:
+    """Run the scheduler; return when the job ends."""
+    from mxnet.base import _LIB, KVStoreHandle, c_str, check_call  # noqa: PLC0415
+
+    handle = KVStoreHandle()
+    check_call(_LIB.MXKVStoreCreate(c_str("dist"), ctypes.byref(handle)))
+    _run(handle, lambda _head, _body, _: None)
+    check_call(_LIB.MXKVStoreFree(handle))
+
+
+def _serve(refusals: "Refusals") -> None:
     """Run the server; return when the job ends."""
-    from mxnet.base import _LIB, check_call  # noqa: PLC0415
+    from mxnet.kvstore.base import create  # noqa: PLC0415
     from mxnet.optimizer import get_updater  # noqa: PLC0415
 
-    key, servers = secret(), int(os.environ["DMLC_NUM_SERVER"])
+    store, key, servers = create("dist"), secret(), int(os.environ["DMLC_NUM_SERVER"])
 
     # MXNet's C++ handles all other commands itself; only these reach Python.
     def obey(_head: int, body: bytes | None, _: object) -> None:
@@ -82,8 +98,15 @@ def _serve(store: Any, refusals: "Refusals") -> None:
         else:
             store._set_updater(ServerUpdates(get_updater(optimizer), servers))
 
+    _run(store.handle, obey)
+
+
+def _run(handle: Any, obey: Callable[[int, bytes | None, object], None]) -> None:
+    """Run the store until the job ends; `obey` gets the workers' commands."""
+    from mxnet.base import _LIB, check_call  # noqa: PLC0415
+
     callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(obey)
-    check_call(_LIB.MXKVStoreRunServer(store.handle, callback, None))
+    check_call(_LIB.MXKVStoreRunServer(handle, callback, None))
 
 
 class Refusals:
