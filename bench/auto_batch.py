@@ -360,7 +360,7 @@ def _ended(child: "subprocess.Popen[bytes]", limits: dict[int, int]) -> _End:
             moved = now if spent != before else moved
             stuck |= near and now - moved > STUCK_SECONDS
             if stuck or now - begun > TRY_SECONDS:
-                child.kill()
+                os.kill(child.pid, signal.SIGKILL)  # child.kill() could take its exit status
             time.sleep(_POLL_SECONDS)
         child.returncode = os.waitstatus_to_exitcode(status)
     finally:
