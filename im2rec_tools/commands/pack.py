@@ -34,6 +34,14 @@ from im2rec_tools.packing.packer import (
 from im2rec_tools.progress import Plan, Progress, Update
 
 
+class TooManyBadError(DataError):
+    """More bad images than allowed; `share` of all images."""
+
+    def __init__(self, share: float, text: str) -> None:
+        super().__init__(text)
+        self.share = share
+
+
 def pack_lists(work: PackJob, max_bad: float) -> Iterator[Update]:
     """Pack the lists without a shard; the last update is a line of totals.
 
@@ -93,7 +101,8 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
     size = format_size(sum(one.bytes for one in made))
     text = f"{total - bad} images in {len(shards)} shards, {size}, {bad} bad: {work.folder}"
     if bad > total * max_bad:
-        raise DataError(
+        raise TooManyBadError(
+            bad / total,
             error_line(
                 text,
                 problem=f"more bad images than --max-bad {max_bad * 100:g} % allows",
@@ -101,7 +110,7 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
                     "Fix them and pack into another folder, or run the same command with "
                     f"--max-bad {_percent_above(bad / total)}"
                 ),
-            )
+            ),
         )
     yield text
 

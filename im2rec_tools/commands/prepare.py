@@ -17,7 +17,7 @@ from im2rec_tools.commands.arguments import (
     TRAIN_SHARDS,
     VAL_SHARDS,
 )
-from im2rec_tools.commands.pack import pack_lists, recipe_of
+from im2rec_tools.commands.pack import TooManyBadError, pack_lists, recipe_of
 from im2rec_tools.commands.shards import verify_all
 from im2rec_tools.commands.sweep_file import (
     Shape,
@@ -36,6 +36,7 @@ from im2rec_tools.commands.trees import (
     images_of,
     small_class_notes,
     small_classes,
+    some,
     split,
     validation_root,
 )
@@ -46,7 +47,7 @@ from im2rec_tools.formats import lists
 from im2rec_tools.formats.compression import uncompressed_name
 from im2rec_tools.formats.lists import Images, gather
 from im2rec_tools.formats.recipe import Recipe, describe
-from im2rec_tools.formats.tree import classes, sizes, walk
+from im2rec_tools.formats.tree import classes, sizes, walk, without_images
 from im2rec_tools.packing.packer import PackJob, missing_shards, shard_of
 from im2rec_tools.packing.verify import ShardContents
 from im2rec_tools.progress import Plan, Progress, Update
@@ -102,6 +103,7 @@ def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update |
         yield from _tree_changes(split(root, wanted.split), out, has_shards)
     selection = select(root, wanted)
     yield from selection.notes
+    yield from _notes_on_others(root)
     sets = _sets(root, wanted, selection)
     labels = _labels(root, wanted, selection)
     works = []
@@ -124,16 +126,31 @@ def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update |
     lists.write_labels(out / lists.LABELS_FILE, labels)
     if len(sets) == 1:
         yield f"no validation shards: {validation_root(root)} does not exist"
+    too_bad: list[TooManyBadError] = []
     for work in works:
-        for update in pack_lists(work, wanted.max_bad):
-            name = work.folder.name
-            if isinstance(update, str):
-                yield f"{name}: {update}"
-            else:
-                yield replace(update, step=f"{update.step} {name}")
+        try:
+            for update in pack_lists(work, wanted.max_bad):
+                name = work.folder.name
+                if isinstance(update, str):
+                    yield f"{name}: {update}"
+                else:
+                    yield replace(update, step=f"{update.step} {name}")
+        except TooManyBadError as error:
+            too_bad.append(error)
+    if too_bad:  # its advice is right for all sets
+        raise max(too_bad, key=lambda one: one.share)
     yield from _read_back(
         [shard_of(lst, work.folder) for work in works for lst in work.lists], wanted.processes
     )
+
+
+def _notes_on_others(root: Path) -> Iterator[str]:
+    """Yield notes on folders and files of a tree that are not used."""
+    empty, others = without_images(root)
+    if empty:
+        yield f"note: {len(empty)} folder{'s' * (len(empty) > 1)} without images: {some(empty)}"
+    if others:
+        yield f"note: not used, no image file extension: {some(others)}"
 
 
 def _tree_changes(plan: Plan, out: Path, has_shards: bool) -> Iterator[Update]:

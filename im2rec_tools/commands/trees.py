@@ -119,6 +119,11 @@ def choose(images: Mapping[str, Sequence[str]], wanted: SplitOptions) -> dict[st
     return {name: _validation_choice(name, list(files), wanted) for name, files in images.items()}
 
 
+def some(names: Sequence[str]) -> str:
+    """Return the first names, and '...' if there are more."""
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+
+
 def small_class_notes(
     root: Path, images: Mapping[str, Sequence[str]], wanted: SplitOptions
 ) -> list[str]:
@@ -139,8 +144,7 @@ def small_class_notes(
                 fix="Use fewer images for validation: --val-per-class N",
             )
         )
-    named = ", ".join(small[:_NAMED]) + (", ..." if len(small) > _NAMED else "")
-    have = f"{len(small)} classes have {wanted.images} images or fewer: {named}"
+    have = f"{len(small)} classes have {wanted.images} images or fewer: {some(small)}"
     if wanted.small == "refuse":
         raise DataError(
             error_line(

@@ -165,6 +165,25 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False  # a link that leads to itself
 
 
+def without_images(root: Path) -> tuple[list[str], list[str]]:
+    """Return the class folders without images, and the other files of those with some.
+
+    Both are paths relative to the root, in sorted order, without hidden ones.
+    """
+    empty, others = list[str](), list[str]()
+    images = frozenset(SUFFIXES)
+    for folder in sorted(entry.name for entry in _entries(str(root)) if _is_folder(entry)):
+        found = [entry for entry in _entries(f"{root}/{folder}") if not entry.name.startswith(".")]
+        if not any(_is_file(entry, images) for entry in found):
+            empty.append(folder)
+        others += sorted(
+            f"{folder}/{entry.name}"
+            for entry in found
+            if not (_is_folder(entry) or _is_file(entry, images))
+        )
+    return empty, others
+
+
 def classes(root: Path) -> dict[str, list[str]]:
     """Return the sorted names of each class's images, classes in sorted order.
 

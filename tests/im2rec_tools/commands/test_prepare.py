@@ -10,6 +10,7 @@ from pathlib import Path
 import cv2
 import pytest
 
+from im2rec_tools.commands.prepare import prepare
 from im2rec_tools.commands.sample import sample
 from im2rec_tools.commands.trees import SplitOptions, choose
 from im2rec_tools.errors import DataError
@@ -95,6 +96,29 @@ def test_preparing_again_packs_nothing_again(tmp_path: Path) -> None:
     assert [shard.path.stat().st_mtime_ns for shard in first] == before
     with pytest.raises(DataError, match=r"train_0\.rec: packed with other settings"):
         made(root, wanted(short_edge=32))
+
+
+def test_folders_and_files_that_are_not_used_are_named(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 5, "dog": 5})
+    (root / "elk").mkdir()
+    (root / "cat" / "Thumbs.db").write_bytes(b"x")
+    (root / "cat" / ".hidden").write_bytes(b"x")
+    said = [one for one in prepare(root, wanted()) if isinstance(one, str)]
+    assert said[:2] == [
+        "note: 1 folder without images: elk",
+        "note: not used, no image file extension: cat/Thumbs.db",
+    ]
+
+
+def test_one_run_tells_the_share_of_bad_images_of_both_sets(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 10})
+    tree(tmp_path / "t_val", {"cat": 4})
+    for path in (root / "cat", tmp_path / "t_val" / "cat"):
+        next(iter(sorted(path.iterdir()))).write_bytes(b"no image")
+    asked = wanted(val=0)
+    with pytest.raises(DataError, match=r"_rec/val: more bad .* with --max-bad 25$"):
+        list(prepare(root, asked))
+    assert [one.images for one in made(root, replace(asked, max_bad=0.25))]
 
 
 def test_lists_of_other_settings_are_not_packed_beside_the_new_ones(tmp_path: Path) -> None:
