@@ -9,7 +9,7 @@ from bench.settings.point_names import point_names, point_words
 from bench.trial import Trial
 from plots.format import list_names, status_text
 from plots.items import Item
-from results.record import FailedProcess, Failure, Identity, Record
+from results.record import Cause, FailedProcess, Failure, Identity, Record
 from results.repeat import RepeatSummary
 from results.run import Run
 
@@ -49,6 +49,8 @@ def failure_lines(
             else ""
         )
         rest = f"Run the failed ones again: {again}" if again else "Run the same command again"
+        if {one.failure.cause for one in failed if one.failure} == {Cause.TARGET_MISSED}:
+            rest = "Measured again, they would give the same accuracy: change the sweep first"
         yield f"{more}Finished repeats are kept. {rest}"
 
 

@@ -116,16 +116,17 @@ class RepeatStart:
 class Cause(StrEnum):
     """Kind of event that ended a job without a result.
 
-    killed        a signal of a person, batch system or daemon ended a process
-    crashed       a process ended itself by a signal, such as SIGSEGV
-    memory        the kernel killed a process for lack of memory
-    exited        a process failed or exited too early
-    not-started   a process could not be started
-    lost          an agent or its host no longer answers
-    stalled       a job made no progress
-    rendezvous    the processes did not all connect
-    foreign       another program took a place in the job, or its port
-    invalid       the job finished, but measured something else
+    killed         a signal of a person, batch system or daemon ended a process
+    crashed        a process ended itself by a signal, such as SIGSEGV
+    memory         the kernel killed a process for lack of memory
+    exited         a process failed or exited too early
+    not-started    a process could not be started
+    lost           an agent or its host no longer answers
+    stalled        a job made no progress
+    rendezvous     the processes did not all connect
+    foreign        another program took a place in the job, or its port
+    invalid        the job finished, but measured something else
+    target-missed  the job finished below its stop_accuracy
     """
 
     KILLED = "killed"
@@ -138,6 +139,7 @@ class Cause(StrEnum):
     RENDEZVOUS = "rendezvous"
     FOREIGN = "foreign"
     INVALID = "invalid"
+    TARGET_MISSED = "target-missed"
 
 
 # Causes outside the trial: the same repeat can succeed at once.

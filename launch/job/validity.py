@@ -31,6 +31,8 @@ def judge(
     """
     for reason in invalid_reasons(trial, workers):
         return Verdict(status="failed", message=reason, cause=Cause.INVALID)
+    if missed := target_missed(trial, workers):
+        return Verdict(status="failed", message=missed, cause=Cause.TARGET_MISSED)
     # A simulation's times are scripted: no interference can change them.
     disturbed = interference(machines or {}) if trial.engine != "fake" else []
     own = (
@@ -41,6 +43,22 @@ def judge(
         *_emitted(trial, workers),
     )
     return Verdict(status="ok", notes=(*own, *idle, *disturbed))
+
+
+def target_missed(trial: Trial, workers: Sequence[ProcessState]) -> str:
+    """Return why a finished job did not reach its trial's accuracy; '' if it did."""
+    reached = accuracy(workers)
+    if reached is not None and trial.data.stop_accuracy < 1 and reached <= trial.data.stop_accuracy:
+        last = validations(workers)[-1:]
+        trained = [
+            f"{one.epochs} epoch{'s' * (one.epochs > 1)} ({one.seconds:.1f} s)" for one in last
+        ]
+        return (
+            f"expected a validation accuracy above {trial.data.stop_accuracy}, got {reached:.3f} "
+            f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}. Raise num_epochs, or "
+            "lower stop_accuracy"
+        )
+    return ""
 
 
 def data_notes(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
@@ -149,17 +167,6 @@ def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[s
         yield f"expected {asked} windows ({warmup} of them warm-up), got {min(counts)}"
     elif trial.asynchronous and _overlap(trial, workers) <= 0:
         yield "the workers never measured at the same time. Increase windows"
-    reached = accuracy(workers)
-    if reached is not None and trial.data.stop_accuracy < 1 and reached <= trial.data.stop_accuracy:
-        last = validations(workers)[-1:]
-        trained = [
-            f"{one.epochs} epoch{'s' * (one.epochs > 1)} ({one.seconds:.1f} s)" for one in last
-        ]
-        yield (
-            f"expected a validation accuracy above {trial.data.stop_accuracy}, got {reached:.3f} "
-            f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}. Raise num_epochs, or "
-            "lower stop_accuracy"
-        )
     hashes = {worker.log.rank: (worker.log.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:
         first, *others = sorted(hashes, key=lambda rank: rank or 0)

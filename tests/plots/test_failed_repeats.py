@@ -62,6 +62,14 @@ def test_a_failure_has_its_process_window_and_the_command_that_repeats_it() -> N
     assert end == "Finished repeats are kept. Run the failed ones again: fab bench.sweep mine"
 
 
+def test_a_missed_target_is_not_to_be_measured_again() -> None:
+    one = replace(failed("failed"), failure=Failure(cause=Cause.TARGET_MISSED))
+    *_, end = failure_lines([one], "mine", 1, "fab bench.sweep mine")
+    assert end.endswith("would give the same accuracy: change the sweep first")
+    *_, end = failure_lines([one, failed("failed")], "mine", 1, "fab bench.sweep mine")
+    assert end.endswith("Run the failed ones again: fab bench.sweep mine")
+
+
 def test_an_empty_log_is_not_named() -> None:
     one = failed("failed", "worker-1", pid=4242, window=3, windows=40, silent=True)
     _, second, _ = failure_lines([one], "mine", 1)
