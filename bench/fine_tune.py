@@ -28,7 +28,7 @@ if __name__ == "__main__":
 
     check_python("bench.fine_tune")
 
-from bench.data import input_format
+from bench.data import input_format, shard_checks
 from bench.errors import SpecError, error_line
 from bench.train_imagenet import main
 from bench.training.options import Options, add_all, empty, given, used
@@ -90,20 +90,20 @@ def parse(argv: Sequence[str]) -> Options:
         raise SpecError(error_line("--model-prefix", problem=problem, fix=fix))
     start = prefix or target
     settled = input_format.fill_from_checkpoint(typed, argv, start)
-    input_format.fill_from_shards(typed, [*argv, *settled], (3, 224, 224))
+    notes = shard_checks.fill_from_shards(typed, [*argv, *settled], (3, 224, 224))
     if note := input_format.assumption_note(typed, argv, start):
         echo(note, err=True)
-    if not prefix and (found := input_format.read(target)):
+    if not prefix:
         fix = "For other classes, give --pretrained-model and another --model-prefix"
-        source = input_format.path_of(target)
-        input_format.check_classes("--data-train", typed["data_train"], found.labels, source, fix)
+        shard_checks.check_checkpoint_classes("--data-train", typed["data_train"], target, fix)
     epoch = typed["load_epoch"]
     epoch = input_format.newest_epoch(start) if epoch is None else epoch
     typed["load_epoch"] = 0 if prefix else epoch
     if not target:
         echo("note: the weights are not saved; --model-prefix PREFIX saves them", err=True)
     options = used(made, argv, typed)
-    input_format.check_validation(options)
+    notes.append(shard_checks.check_validation(options))
+    echo(*filter(None, notes), err=True)
     return dataclasses.replace(options, pretrained=start, pretrained_epoch=epoch)
 
 

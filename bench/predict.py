@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     made = empty("predict", "Classify images with a checkpoint.")
     add = made.add_argument
     add("images", nargs="+", metavar="IMAGE", help="Image files")
-    text = "Prefix of the checkpoint's files [required]"
+    text = "Prefix of the checkpoint's files"
     add("--model-prefix", "--model", required=True, metavar="PREFIX", help=text)
     add("--load-epoch", type=int, metavar="N", help="Epoch of the checkpoint [the newest]")
     add("--gpus", default="", metavar="N", help="Index of the GPU [CPU]")
@@ -57,11 +57,11 @@ def parser() -> argparse.ArgumentParser:
 def add_input_options(made: argparse.ArgumentParser) -> None:
     """Add the options for the input of the network."""
     add = made.add_argument
-    text = "Channels, height and width [as in training; 3,224,224 if unknown]"
+    text = "Channels, height and width, unless the training recorded them"
     add("--image-shape", default="3,224,224", metavar="C,H,W", help=text)
-    text = "Mean subtracted from each channel [as in training; 0,0,0 if unknown]"
+    text = "Mean subtracted from each channel, unless recorded"
     add("--rgb-mean", default="0,0,0", metavar="R,G,B", help=text)
-    text = "Standard deviation that divides each channel [as in training; 1,1,1 if unknown]"
+    text = "Standard deviation that divides each channel, unless recorded"
     add("--rgb-std", default="1,1,1", metavar="R,G,B", help=text)
 
 

@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
     check_python("bench.score")
 
-from bench.data import input_format
+from bench.data import input_format, shard_checks
 from bench.errors import SpecError, error_line, is_whole, quoted
 from bench.predict import add_input_options
 from bench.settings.parts import DATA
@@ -88,9 +88,10 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     if note := input_format.assumption_note(typed, argv, typed["model"]):
         echo(note, err=True)
     if known := input_format.read(typed["model"]):
-        source, fix = input_format.path_of(typed["model"]), "Give shards of the same classes"
-        input_format.check_classes("--data-val", typed["data_val"], known.labels, source, fix)
-        note = input_format.recipe_note("--data-val", typed["data_val"], known.recipe, source)
+        data, fix = typed["data_val"], "Give shards of the same classes"
+        source = input_format.path_of(typed["model"])
+        shard_checks.check_classes("--data-val", data, known.labels, source, fix)
+        note = shard_checks.recipe_note("--data-val", data, known.recipe, source)
         if note:
             echo(note, err=True)
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]

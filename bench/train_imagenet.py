@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 from bench import events
 from bench.auto_batch import advice, is_out_of_memory, sized
-from bench.data import input_format
+from bench.data import input_format, shard_checks
 from bench.engines import server
 from bench.environment import computing, software
 from bench.errors import SpecError, error_line
@@ -189,12 +189,14 @@ def parse(argv: Sequence[str]) -> Options:
     continues = typed["load_epoch"] and typed["model_prefix"]
     settled = _fill_from_checkpoint(typed, argv) if continues else []
     network, _ = named(typed["network"])
-    input_format.fill_from_shards(typed, [*argv, *settled], NETWORKS[network].image_shape)
+    usual = NETWORKS[network].image_shape
+    notes = shard_checks.fill_from_shards(typed, [*argv, *settled], usual)
     if continues and not settled:
         _check_assumed(typed, argv)
     options = used(made, argv, typed)
-    input_format.check_image_shape(options)
-    input_format.check_validation(options)
+    shard_checks.check_image_shape(options)
+    notes.append(shard_checks.check_validation(options))
+    echo(*filter(None, notes), err=True)
     if continues:
         _check_continued_classes(options)
     return options
@@ -203,14 +205,12 @@ def parse(argv: Sequence[str]) -> Options:
 def _check_continued_classes(options: Options) -> None:
     """Raise SpecError if the shards have other classes than the checkpoint."""
     prefix = options.model_prefix
-    found = input_format.read(prefix)
-    if found and not options.benchmark:
+    if not options.benchmark:
         fix = (
             f"For other classes, run 'python -m bench.fine_tune --pretrained-model {prefix}' with "
             "another --model-prefix"
         )
-        source = input_format.path_of(prefix)
-        input_format.check_classes("--data-train", options.data_train, found.labels, source, fix)
+        shard_checks.check_checkpoint_classes("--data-train", options.data_train, prefix, fix)
 
 
 def _fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str]) -> list[str]:

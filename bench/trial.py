@@ -469,6 +469,15 @@ def _check_data(trial: Trial) -> None:
                 "data_train", expected=f".rec files in mode {quoted(trial.mode)}", got="none"
             )
         )
+    if not 0 <= trial.data.stop_accuracy <= 1:
+        raise SpecError(
+            error_line(
+                "stop_accuracy",
+                expected="a fraction from 0 to 1",
+                got=trial.data.stop_accuracy,
+                fix="Give 0.9 for 90 %",
+            )
+        )
     if trial.data.stop_accuracy < 1 and not trial.data.val:
         raise SpecError(
             error_line("stop_accuracy", expected="data_val", got="none", fix="Set data_val")

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,11 +12,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.data.partition import data_hash, lines
+from bench.data.shard_checks import (
+    Given,
+    check_class_count,
+    check_image_shape,
+    check_validation,
+)
+from bench.data.shards import shards
+from bench.engines.catalog import ENGINES
 from bench.environment import describe
+from bench.errors import SpecError
 from bench.events import Event
 from bench.settings import secrets
 from bench.settings.point_names import point_names
 from bench.sweep import Sweep
+from bench.training.options import parse
 from bench.trial import Trial
 from launch.hosts import ROOT, Host
 from launch.install import own_code
@@ -64,6 +74,35 @@ def data_manifest(trial: Trial) -> str:
     """
     named = [data for data in (trial.data.train, trial.data.val) if data]
     return data_hash(line for data in named for line in lines(data))
+
+
+def check_local_data(trials: Iterable[Trial]) -> list[str]:
+    """Check fields of trials against their shards on this machine; return notes.
+
+    Shards that are not here are skipped. Raises SpecError for other classes, or for images that
+    are too small.
+    """
+    notes: dict[str, None] = {}
+    checked = set[Any]()
+    for trial in trials:
+        facts = (trial.data, trial.model, trial.mode, trial.mxnet.options)
+        if trial.engine == "mxnet" and trial.data.train and facts not in checked:
+            checked.add(facts)
+            notes |= dict.fromkeys(_data_notes(trial))
+    return list(notes)
+
+
+def _data_notes(trial: Trial) -> list[str]:
+    try:
+        shards(trial.data.train)
+    except SpecError:
+        return []  # reported by `data_manifest`
+    options = parse(ENGINES["mxnet"](trial, "worker", 0)[2:])
+    check_image_shape(options, Given.FIELDS)
+    if trial.mode != "real":
+        return []
+    notes = check_class_count(trial.data.train, trial.model.num_classes, Given.FIELDS)
+    return [*notes, *filter(None, [check_validation(options, Given.FIELDS)])]
 
 
 def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Identity:
@@ -132,6 +171,8 @@ def identified(runs: Sequence[tuple[Trial, int]], where: ClusterSetup) -> list[P
     if where.hosts[0].login is None:
         free_port(where.hosts[0].address, where.port)
     here = where.data is None
+    if here:
+        check_local_data(trials.values())
     data = {key: data_manifest(one) for key, one in trials.items()} if here else where.data or {}
     return [(one, identity(one, n, where.hosts, data.get(one.key, ""))) for one, n in runs]
 

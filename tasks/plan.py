@@ -168,8 +168,9 @@ def bench_plan(  # type: ignore[no-untyped-def]
     """
     from launch.auto_batch import check_fitting, known_batches
     from launch.hosts import this_machine
-    from launch.job.plan import plan, resource_warnings
+    from launch.job.plan import host_warnings, plan, resource_warnings
     from launch.setup import listed_hosts, planned_hosts, planned_scheduler
+    from launch.sweep import check_local_data
 
     engine, redone = engine_name(engine), again_class(again)
     listed = listed_hosts(host_options, only_named=engine == "fake")
@@ -183,6 +184,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     unknown: list[str] = []
     if auto_batch:
         what, unknown = known_batches(what, folder, auto_batch)
+    data_notes = check_local_data(what.trials)
     hosts, note = planned_hosts(listed, what)
     measured = measured_there(what, hosts, folder)
     if redone:
@@ -201,9 +203,25 @@ def bench_plan(  # type: ignore[no-untyped-def]
     _show_points(sweep_forecast(what, measured, hosts, folder), hosts)
     # Without listed hosts, a sweep runs on this machine, whatever the plan shows.
     echo(*resource_warnings(what.trials, hosts if listed else [this_machine()]))
+    echo(*data_notes)
+    if not listed:
+        echo(*host_warnings(what.trials), *_missing_data(what.trials))
     if unknown:
         echo(f"batch not known before the sweep searches it: {', '.join(unknown)}")
     echo("--commands prints the commands of all processes")
+
+
+def _missing_data(trials: Iterable[Trial]) -> list[str]:
+    """Return a warning for each set of shards that is not on this machine."""
+    from launch.sweep import data_manifest
+
+    found: dict[str, None] = {}
+    for trial in {one.data: one for one in trials if one.engine == "mxnet"}.values():
+        try:
+            data_manifest(trial)
+        except SpecError as error:
+            found[f"warning: {error}"] = None
+    return list(found)
 
 
 def _show_commands(plans: dict[Trial, list[Process]], hosts: Sequence[Host]) -> None:

@@ -39,14 +39,6 @@ def augment(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw
     return pixels
 
 
-def fewest_pixels(asked: AugmentationOptions, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the least (height, width) of a packed image that needs no enlarging."""
-    if asked.random_resized_crop:
-        return 1, 1
-    height, width = (asked.crop_sizes[1],) * 2 if asked.crop_sizes[1] > 0 else size
-    return height - 2 * asked.pad_size, width - 2 * asked.pad_size
-
-
 def _warp(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
     """Shear, rotate, scale and stretch about the center; fill the rest."""
     aspects = (1.0, 1.0) if asked.random_resized_crop else asked.aspects

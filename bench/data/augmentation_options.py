@@ -84,6 +84,16 @@ class AugmentationOptions:
         names = ("max_random_h", "max_random_s", "max_random_l", "saturation", "pca_noise")
         return tuple(name for name in names if getattr(self, name))
 
+    def fewest_pixels(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return the least (height, width) of a packed image that needs no enlarging.
+
+        `size` is (height, width) of the network's input.
+        """
+        if self.random_resized_crop:
+            return 1, 1
+        height, width = (self.crop_sizes[1],) * 2 if self.crop_sizes[1] > 0 else size
+        return height - 2 * self.pad_size, width - 2 * self.pad_size
+
 
 NONE = AugmentationOptions()
 

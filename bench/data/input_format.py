@@ -20,7 +20,6 @@ from im2rec_tools.files import write_text
 from im2rec_tools.formats.lists import read_labels
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing import manifest
-from im2rec_tools.terminal import echo
 
 if TYPE_CHECKING:
     from bench.training.options import Options
@@ -73,55 +72,6 @@ def class_names(data: str) -> tuple[str, ...]:
     most = max(found, default=-1) + 1
     labels = range(most if most <= _MOST_CLASSES else 0)
     return tuple(found.get(label, str(label)) for label in labels)
-
-
-def check_classes(option: str, data: str, wanted: Sequence[str], source: object, fix: str) -> None:
-    """Raise SpecError if a label of the shards has another class name than `wanted`.
-
-    Labels without a name, in the shards or in `source` (a file), are not compared.
-    """
-    try:
-        found = class_names(data) if wanted and data else ()
-    except SpecError:
-        return  # reported when the shards are read
-    for label, (theirs, ours) in enumerate(zip(wanted, found, strict=False)):
-        if theirs != ours and str(label) not in {theirs, ours}:
-            raise SpecError(
-                error_line(
-                    option,
-                    expected=f"class {quoted(theirs)} for label {label}, as in {source}",
-                    got=f"{quoted(ours)} in {_labels_path(data)}",
-                    fix=fix,
-                )
-            )
-
-
-def recipe_note(option: str, data: str, wanted: Recipe | None, source: object) -> str:
-    """Return a note if the images have another size than `wanted`, else ''."""
-    try:
-        found = packing_recipe(data) if wanted and data else None
-    except SpecError:
-        return ""  # reported when the shards are read
-    if not (wanted and found) or wanted.short_edge == found.short_edge:
-        return ""
-    return (
-        f"note: {option}: {data} has images with a short edge of {found.short_edge}, {source} has "
-        f"{wanted.short_edge}; the accuracy of crops differs. Pack both with the same --short-edge"
-    )
-
-
-def check_validation(options: "Options") -> None:
-    """Raise SpecError if validation and training shards have other classes."""
-    if options.data_val and not (options.benchmark or options.bandwidth or options.test_io):
-        source, names = labels_of(options.data_train)
-        fix = "Give the validation shards of the same classes"
-        check_classes("--data-val", options.data_val, names, source, fix)
-        try:
-            recipe = packing_recipe(options.data_train)
-        except SpecError:
-            return  # reported when the shards are read
-        if note := recipe_note("--data-val", options.data_val, recipe, options.data_train):
-            echo(note, err=True)
 
 
 def labels_of(data: str) -> tuple[Path | None, tuple[str, ...]]:
@@ -199,7 +149,7 @@ def check_prefix(prefix: str, wanted: InputFormat) -> None:
     """Raise SpecError if checkpoints of another shape, mean or std have this prefix."""
     found = read(prefix)
     for name in _NORMALIZATION if found else ():
-        theirs, ours = _text(getattr(found, name)), _text(getattr(wanted, name))
+        theirs, ours = numbers_text(getattr(found, name)), numbers_text(getattr(wanted, name))
         if theirs != ours:
             raise SpecError(
                 error_line(
@@ -249,7 +199,7 @@ def assumption_note(typed: dict[str, Any], argv: Sequence[str], prefix: str) -> 
         return ""  # without a symbol there is no checkpoint at all
     mean: tuple[float, ...] = PART_FIELDS["rgb_mean"].default
     other = "--rgb-mean" not in named and _numbers(typed["rgb_mean"]) != mean
-    usual = f" (the default of bench.train_imagenet is --rgb-mean {_text(mean)})" * other
+    usual = f" (the default of bench.train_imagenet is --rgb-mean {numbers_text(mean)})" * other
     return f"note: {path_of(prefix)}: no such file; using {used}{usual}. Give those of the training"
 
 
@@ -273,7 +223,7 @@ def fill_from_checkpoint(typed: dict[str, Any], argv: Sequence[str], prefix: str
             raise SpecError(
                 error_line(
                     flag,
-                    expected=f"{_text(value)}, as in {path_of(prefix)}",
+                    expected=f"{numbers_text(value)}, as in {path_of(prefix)}",
                     got=typed[name],
                     fix="Leave it out",
                 )
@@ -290,82 +240,9 @@ def _numbers(text: str) -> tuple[float, ...] | None:
     return numbers if len(numbers) == 3 else None
 
 
-def _text(numbers: Iterable[float]) -> str:
+def numbers_text(numbers: Iterable[float]) -> str:
+    """Return '3,224,224'."""
     return ",".join(f"{one:g}" for one in numbers)
-
-
-def fill_from_shards(
-    typed: dict[str, Any], argv: Sequence[str], usual: tuple[int, int, int]
-) -> None:
-    """Set classes and image shape that were not given to those of the training shards.
-
-    `usual` is the image shape to use if the images are large enough. Raises SpecError if a given
-    number of classes is too small.
-    """
-    if typed["benchmark"] or typed["bandwidth"] or not typed["data_train"]:
-        return
-    data, named = typed["data_train"], given_options(argv)
-    try:
-        shards(data)
-    except SpecError:
-        return  # reported when they are read
-    known = len(class_names(data))
-    if known and "--num-classes" not in named:
-        typed["num_classes"] = known
-    elif not (known or "--num-classes" in named or typed["test_io"]) and packing_recipe(data):
-        echo(
-            f"note: {data} has no labels.txt; training {typed['num_classes']} classes. Give the "
-            "number of classes by --num-classes",
-            err=True,
-        )
-    elif typed["num_classes"] < known and not typed["test_io"]:
-        raise SpecError(
-            error_line(
-                "--num-classes",
-                expected=f"{known} or more, the classes of {_labels_path(data)}",
-                got=typed["num_classes"],
-                fix=f"Give {known}",
-            )
-        )
-    if "--image-shape" not in named and (recipe := packing_recipe(data)):
-        typed["image_shape"] = _text(_fitting(usual, recipe))
-
-
-def check_image_shape(options: "Options") -> None:
-    """Raise SpecError if every training image is too small for the input."""
-    if options.benchmark or options.bandwidth:
-        return
-    from bench.data.augmentation import fewest_pixels  # noqa: PLC0415 - loads OpenCV
-
-    try:
-        recipe = packing_recipe(options.data_train)
-    except SpecError:
-        return  # reported when the shards are read
-    edge = recipe.short_edge if recipe and recipe.keep_bytes != "all" else 0
-    height, width = fewest_pixels(options.augmentation, options.image_shape[1:])
-    if recipe and edge and min(height, width) > edge:
-        plain = (height, width) == options.image_shape[1:]
-        smaller = (
-            f"Give {_text(_fitting(options.image_shape, recipe))}, or pack" if plain else "Pack"
-        )
-        raise SpecError(
-            error_line(
-                "--image-shape",
-                expected=f"at most {edge} pixels, the short edge of the images in "
-                f"{options.data_train}",
-                got=f"{width} x {height}",
-                fix=f"{smaller} with --short-edge {min(height, width)}",
-            )
-        )
-
-
-def _fitting(usual: tuple[int, int, int], recipe: Recipe) -> tuple[int, int, int]:
-    """Return the usual image shape, or a square of the short edge if that is smaller."""
-    channels, height, width = usual
-    edge = recipe.short_edge if recipe.keep_bytes != "all" else 0
-    if edge and edge < max(height, width):
-        height = width = edge
-    return 1 if recipe.color == "grey" else channels, height, width
 
 
 def newest_epoch(prefix: str) -> int:

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from bench.data.augmentation import augment, fewest_pixels
+from bench.data.augmentation import augment
 from bench.data.augmentation_options import NONE, AugmentationOptions
 from bench.errors import SpecError, error_line
 from bench.training.options import Options
@@ -106,7 +106,7 @@ def _decode(image: bytes, channels: int, where: str) -> Any:
 
 
 def _check_size(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], where: str) -> None:
-    height, width = fewest_pixels(asked, size)
+    height, width = asked.fewest_pixels(size)
     if pixels.shape[0] < height or pixels.shape[1] < width:
         raise SpecError(
             error_line(

@@ -445,7 +445,9 @@ def check(options: Options) -> None:
             error_line("--rgb-mean, --rgb-std", expected="finite numbers, and --rgb-std without 0")
         )
     if not 0 <= options.stop_accuracy <= 1:
-        raise SpecError(error_line("--stop-accuracy", expected="0 to 1", got=options.stop_accuracy))
+        expected, fix = "a fraction from 0 to 1", "Give 0.9 for 90 %"
+        got = options.stop_accuracy
+        raise SpecError(error_line("--stop-accuracy", expected=expected, got=got, fix=fix))
     _check_arithmetic(options)
     _check_images(options)
     _check_batch(options)

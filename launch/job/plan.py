@@ -186,6 +186,16 @@ def resource_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[st
     return [*device_warnings(trials, hosts), *thread_warnings(trials, hosts)]
 
 
+def host_warnings(trials: Sequence[Trial]) -> list[str]:
+    """Return a warning if trials need more hosts than this machine."""
+    many = [one for one in trials if one.hosts > 1 and one.engine != "fake"]
+    if not many:
+        return []
+    names, count = point_names(trials), max(one.hosts for one in many)
+    first = _first_of([names[trials.index(one)] for one in many])
+    return [f"warning: needs {count} hosts; give --hostfile FILE or --hosts LIST ({first})"]
+
+
 def device_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[str]:
     """Return a warning per host with too few devices, with the points that need more."""
     found: dict[str, list[str]] = {}

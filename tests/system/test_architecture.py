@@ -61,7 +61,8 @@ SEAMS = {
     ),
     "launch.practice": ("launch.remote", "launch.hosts", *_LAUNCH),
     "launch": (
-        *("launch", "bench.training.options"),  # auto_batch begins with them
+        *("launch", "bench.data.shard_checks"),
+        "bench.training.options",  # auto_batch begins with them
         *("im2rec_tools.packing.manifest", "im2rec_tools.transfer", *_LAUNCH),
     ),
     "plots.figures": ("plots.*", *_PLOTS),

@@ -54,7 +54,7 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
         ("--max-random-aspect-ratio 1.3", "expected less than 1 without --min-random-aspect-ratio"),
         ("--min-crop-size 50 --max-crop-size 40", "expected 1 or more, and the first at most"),
         ("--max-crop-size 0", "expected 1 or more"),
-        ("--stop-accuracy nan", "--stop-accuracy: expected 0 to 1, got nan"),
+        ("--stop-accuracy nan", "--stop-accuracy: expected a fraction from 0 to 1, got nan"),
         ("--precision 1", "--precision: expected 0 or more, below 1"),
         ("--windows 99999999999999999999", "--windows: expected 1000000000 or fewer"),
         ("--num-classes 100000000000", "--num-classes: expected 10000000 or fewer"),

@@ -1,0 +1,178 @@
+"""Checks of settings against the shards that a job reads.
+
+They compare classes, image shape and validation images. A worker checks its options; a sweep checks
+its fields before it starts.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from bench.data.augmentation_options import flag
+from bench.data.input_format import (
+    class_names,
+    given_options,
+    labels_of,
+    numbers_text,
+    packing_recipe,
+    path_of,
+    read,
+)
+from bench.data.shards import shards
+from bench.errors import SpecError, error_line, quoted
+from im2rec_tools.formats.recipe import Recipe
+
+if TYPE_CHECKING:
+    from bench.training.options import Options
+
+
+class Given(Enum):
+    """How settings were given: as options of a worker, or as fields of a sweep."""
+
+    OPTIONS = "options"
+    FIELDS = "fields"
+
+    def called(self, setting: str) -> str:
+        """Return '--image-shape' or 'image_shape'."""
+        return flag(setting) if self is Given.OPTIONS else setting
+
+    def shape(self, numbers: Sequence[int]) -> str:
+        """Return '3,64,64' or '[3, 64, 64]'."""
+        return numbers_text(numbers) if self is Given.OPTIONS else str(list(numbers))
+
+
+def check_classes(option: str, data: str, wanted: Sequence[str], source: object, fix: str) -> None:
+    """Raise SpecError if a label of the shards has another class name than `wanted`.
+
+    Labels without a name, in the shards or in `source` (a file), are not compared.
+    """
+    path, found = labels_of(data) if wanted and data else (None, ())
+    for label, (theirs, ours) in enumerate(zip(wanted, found, strict=False)):
+        if theirs != ours and str(label) not in {theirs, ours}:
+            raise SpecError(
+                error_line(
+                    option,
+                    expected=f"class {quoted(theirs)} for label {label}, as in {source}",
+                    got=f"{quoted(ours)} in {path}",
+                    fix=fix,
+                )
+            )
+
+
+def check_checkpoint_classes(option: str, data: str, prefix: str, fix: str) -> None:
+    """Raise SpecError if shards and checkpoints of a prefix have other classes."""
+    if found := read(prefix):
+        check_classes(option, data, found.labels, path_of(prefix), fix)
+
+
+def recipe_note(where: str, data: str, wanted: Recipe | None, source: object) -> str:
+    """Return a note if the images have another size than `wanted`, else ''."""
+    found = _known_recipe(data) if wanted and data else None
+    if not (wanted and found) or wanted.short_edge == found.short_edge:
+        return ""
+    return (
+        f"note: {where}: {data} has images with a short edge of {found.short_edge}, {source} has "
+        f"{wanted.short_edge}; the accuracy of crops differs. Pack both with the same --short-edge"
+    )
+
+
+def check_validation(options: "Options", given: Given = Given.OPTIONS) -> str:
+    """Return a note if validation and training images have other sizes, else ''.
+
+    Raises SpecError if they have other classes.
+    """
+    if not options.data_val or options.benchmark or options.bandwidth or options.test_io:
+        return ""
+    source, names = labels_of(options.data_train)
+    where, fix = given.called("data_val"), "Give the validation shards of the same classes"
+    check_classes(where, options.data_val, names, source, fix)
+    wanted = _known_recipe(options.data_train)
+    return recipe_note(where, options.data_val, wanted, options.data_train)
+
+
+def fill_from_shards(
+    typed: dict[str, Any], argv: Sequence[str], usual: tuple[int, int, int]
+) -> list[str]:
+    """Set classes and image shape that were not given to those of the training shards.
+
+    `usual` is the image shape to use if the images are large enough. Returns notes. Raises
+    SpecError if a given number of classes is too small.
+    """
+    if typed["benchmark"] or typed["bandwidth"] or not typed["data_train"]:
+        return []
+    data, named = typed["data_train"], given_options(argv)
+    try:
+        shards(data)
+    except SpecError:
+        return []  # reported when they are read
+    notes = []
+    known = len(class_names(data))
+    recipe = packing_recipe(data)
+    if "--num-classes" in named:
+        notes = [] if typed["test_io"] else check_class_count(data, typed["num_classes"])
+    elif known:
+        typed["num_classes"] = known
+    elif recipe and not typed["test_io"]:
+        notes = [
+            f"note: {data} has no labels.txt; training {typed['num_classes']} classes. Give the "
+            "number of classes by --num-classes"
+        ]
+    if "--image-shape" not in named and recipe:
+        typed["image_shape"] = numbers_text(_fitting(usual, recipe))
+    return notes
+
+
+def check_class_count(data: str, count: int, given: Given = Given.OPTIONS) -> list[str]:
+    """Return a note if a network has more classes than the shards.
+
+    Raises SpecError if it has fewer.
+    """
+    path, names = labels_of(data)
+    if not names or count == len(names):
+        return []
+    where = given.called("num_classes")
+    if count > len(names):
+        text = f"the shards have the {len(names)} classes of {path}, the network has {count}"
+        return [f"note: {where}: {text}"]
+    expected = f"{len(names)} or more, the classes of {path}"
+    fix = f"Give {len(names)}"
+    raise SpecError(error_line(where, expected=expected, got=count, fix=fix))
+
+
+def check_image_shape(options: "Options", given: Given = Given.OPTIONS) -> None:
+    """Raise SpecError if every training image is too small for the input."""
+    if options.benchmark or options.bandwidth:
+        return
+    recipe = _known_recipe(options.data_train)
+    edge = recipe.short_edge if recipe and recipe.keep_bytes != "all" else 0
+    size = options.image_shape[1:]
+    height, width = options.augmentation.fewest_pixels(size)
+    if recipe and edge and min(height, width) > edge:
+        shape = given.shape(_fitting(options.image_shape, recipe))
+        smaller = f"Give {shape}, or pack" if (height, width) == size else "Pack"
+        raise SpecError(
+            error_line(
+                given.called("image_shape"),
+                expected=f"at most {edge} pixels, the short edge of the images in "
+                f"{options.data_train}",
+                got=f"{width} x {height}",
+                fix=f"{smaller} with --short-edge {min(height, width)}",
+            )
+        )
+
+
+def _known_recipe(data: str) -> Recipe | None:
+    """Return the packing recipe of shards; None if unknown or if they cannot be read."""
+    try:
+        return packing_recipe(data)
+    except SpecError:
+        return None  # reported when the shards are read
+
+
+def _fitting(usual: tuple[int, int, int], recipe: Recipe) -> tuple[int, int, int]:
+    """Return the usual image shape, or a square of the short edge if that is smaller."""
+    channels, height, width = usual
+    edge = recipe.short_edge if recipe.keep_bytes != "all" else 0
+    if edge and edge < max(height, width):
+        height = width = edge
+    return 1 if recipe.color == "grey" else channels, height, width
