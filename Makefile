@@ -1,7 +1,8 @@
 # make demo             first step: pack photographs, train, sweep and build a report here; about 4 minutes
 # make environment      create the environment .venv alone; about a minute
-# make test             check format, lint and types; run every test that this machine can run
+# make test             check format, lint and types; run the tests; about 8 minutes
 # make test-fast        check format and lint; run the tests that start no program; about 2 minutes
+# make test-docs        run the commands of the README and of the first pages; about 2 minutes
 # make test-pythons     run the tests that depend on the Python version on Python 3.11 to 3.13
 # make test-slow        interrupt sweeps and writers far more often than 'make test' does
 # make fuzz SECONDS=60  feed mutated samples to every parser; failing inputs go to tests/seeds
@@ -18,7 +19,7 @@ PYTEST := -m pytest -q
 # Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
 
-.PHONY: help environment demo test test-fast test-pythons test-slow fuzz exports remote docs lock clean
+.PHONY: help environment demo test test-fast test-docs test-pythons test-slow fuzz exports remote docs lock clean
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
@@ -39,7 +40,7 @@ test:
 	"$$bin/bin/ruff" check . && \
 	"$$bin/bin/python" $(COMPILE) && { \
 	"$$bin/bin/mypy" . & types=$$!; \
-	"$$bin/bin/python" $(PYTEST) -m "not slow"; tests=$$?; \
+	"$$bin/bin/python" $(PYTEST) -m "not (slow or docs)"; tests=$$?; \
 	wait $$types || { echo "mypy: failed; its errors are above the test results"; exit 1; }; \
 	exit $$tests; }
 
@@ -47,7 +48,10 @@ test-fast:
 	@bin=$$(tools/environment.sh) && \
 	"$$bin/bin/ruff" format --check . && \
 	"$$bin/bin/ruff" check . && \
-	"$$bin/bin/python" $(PYTEST) -m "not (mxnet or program or cluster or browser or gpu or slow)"
+	"$$bin/bin/python" $(PYTEST) -m "not (mxnet or program or cluster or browser or gpu or slow or docs)"
+
+test-docs:
+	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m docs tests/system/docs
 
 test-pythons:
 	@tools/test-pythons.sh

@@ -14,9 +14,7 @@ from tests.support.sources import copied
 
 
 def commands(page: str) -> list[str]:
-    # What trains for minutes is tried by tests/system/docs/test_convergence.py.
-    text = (ROOT / page).read_text().partition("## Does training converge?")[0]
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -46,7 +44,7 @@ def test_continuous_integration_runs_the_make_commands() -> None:
     script = (ROOT / ".ci" / "run").read_text().splitlines()
     made = [command for command in commands("README.md") if command.startswith("make ")]
     assert made == ["make demo", "make test"]
-    assert set(made) <= set(script)
+    assert {*made, "make test-docs"} <= set(script)
 
 
 Done = dict[str, subprocess.CompletedProcess[str]]
@@ -110,6 +108,7 @@ def simulated(sweep: str) -> str:
     return 'engine = "fake"\n' + re.sub(r"^repeats = \d+", "repeats = 1", sweep, flags=re.MULTILINE)
 
 
+@pytest.mark.docs
 @pytest.mark.mxnet
 def test_every_other_command_runs_as_it_stands(checkout: Path, done: Done) -> None:
     assert len(done) > 8
@@ -137,6 +136,7 @@ def check_ended(done: Done) -> None:
         assert ended.stdout or command.startswith(("sed ", ".venv/bin/fab data.")), command
 
 
+@pytest.mark.docs
 @pytest.mark.mxnet
 def test_smoke_trains_with_and_without_servers(done: Done) -> None:
     shown = done[SMOKE].stdout
@@ -160,6 +160,7 @@ def check_study(report: Path, shown: str, points: int, speedups: dict[str, float
     assert "SIMULATED, not measured" in (report / "scaling.svg").read_text()
 
 
+@pytest.mark.docs
 @pytest.mark.mxnet
 def test_the_study_is_rehearsed_and_drawn(checkout: Path, done: Done) -> None:
     (shown,) = (ended.stdout for command, ended in done.items() if "bench.sweep seed" in command)
@@ -179,6 +180,7 @@ def test_the_whole_study_is_rehearsed_and_drawn(tmp_path: Path) -> None:
     check_study(run / "report", done.stdout, 27, speedups)
 
 
+@pytest.mark.docs
 @pytest.mark.mxnet
 def test_the_fault_of_the_docs_is_seen_and_mended(checkout: Path) -> None:
     page = "docs/how-to/rehearse-failures.md"

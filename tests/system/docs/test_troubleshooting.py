@@ -53,8 +53,13 @@ def entries(text: str) -> list[str]:
 
 def fits(entry: str, text: str) -> bool:
     """Whether a message contains the entry, whose gaps fit anything."""
-    parts = [re.escape(part.strip()) for part in entry.split(GAP)]
-    return re.search(".*".join(parts), text) is not None
+    place = 0
+    for part in entry.split(GAP):
+        place = text.find(part.strip(), place)
+        if place < 0:
+            return False
+        place += len(part.strip())
+    return True
 
 
 def is_specific(entry: str) -> bool:
