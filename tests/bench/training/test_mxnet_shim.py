@@ -62,6 +62,33 @@ def test_what_mxnet_rarely_uses_is_imported_once_it_is_used() -> None:
     assert done.stdout.splitlines() == ["[]", "0.5", "[[0, 1], [2, 0]]", "True True"]
 
 
+def test_an_operator_is_compiled_at_its_first_call() -> None:
+    code = (
+        "import sys; texts = []\n"
+        "def watch(event, args):\n"
+        "    if event == 'compile' and args[1] == '<string>': texts.append(args[0])\n"
+        "sys.addaudithook(watch)\n"
+        "from bench.training.mxnet_shim import mx\n"
+        "print(len(texts) < 200); texts.clear(); one = mx.nd.array([-1, 2])\n"
+        "mx.nd.relu(one); known = len(texts)\n"
+        "print(mx.nd.relu(one).asnumpy().tolist(), len(texts) - known, known > 0)\n"
+        "print(mx.nd.relu.__name__, 'rectified linear' in mx.nd.relu.__doc__)\n"
+        "print(mx.sym.relu(mx.sym.Variable('x')).list_arguments())\n"
+        "try: mx.nd.relu('text')\n"
+        "except AssertionError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "True",
+        "[0.0, 2.0] 0 True",
+        "relu True",
+        "['x']",
+        "Argument data must have NDArray type, but got text",
+    ]
+
+
 def test_mxnet_is_imported_without_scipy_too() -> None:
     code = (
         "import sys; sys.modules['scipy'] = None\n"
