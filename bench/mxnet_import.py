@@ -123,7 +123,7 @@ _HOOKS = {
 
 
 class MXNetFinder:
-    """Finder of the modules in `_HOOKS` alone; all other imports are left to the others."""
+    """Finder of the modules in `_HOOKS` alone."""
 
     @staticmethod
     def find_spec(

@@ -335,7 +335,7 @@ def _paper_run(run: str, baseline: str, network: str) -> Run:
 @task(
     {
         "run": RUN,
-        "panel": OptionHelp("NAME", "Panel: throughput, speedup, efficiency or step"),
+        "panel": OptionHelp("NAME", "Panel: throughput, speedup, efficiency, step, budget, prediction"),
         "network": _NETWORK,
         "width": OptionHelp("WIDTH", "Width of the figure in mm, cm or in"),
         "format": OptionHelp("NAME", "Format: pdf, svg or png", empty="that of --output, else pdf"),
@@ -369,7 +369,7 @@ def report_figure(  # type: ignore[no-untyped-def]
     """
     from plots.figures import paper
 
-    paper.parse_panel(panel)
+    paper.check_panel(panel)
     inches, form = paper.parse_width(width), paper.parse_format(format, output)
     if is_packed(run) and not output:
         fix = "Name a file with --output"

@@ -12,6 +12,8 @@ from results.prediction.calibration import StoredPrediction
 WORD = "PREDICTION"
 DASHES: Any = (0, (3, 3))
 _OUTER, _INNER = 0.12, 0.2
+# Size of a label with its gap, as fractions of the axes.
+_WIDE, _TALL = 0.25, 0.07
 
 
 def _values(fan: Fan, panel: Panel) -> Callable[[StoredPrediction, float], float] | None:
@@ -67,12 +69,30 @@ def _draw(axes: Axes, fan: Fan, value: Callable[[StoredPrediction, float], float
         markersize=7,
         zorder=1.9,
     )
-    axes.annotate(
-        WORD,
-        (counts[-1], middle[-1]),
-        xytext=(0, 5),
-        textcoords="offset points",
-        ha="right",
-        fontsize=6.5,
-        color=fan.colour,
-    )
+
+
+def label_fans(axes: Axes, shown: FigureModel, panel: Panel) -> None:
+    """Label the ends of the predictions, once the axes have their limits.
+
+    Ends that lie close together share a label.
+    """
+    ends = []
+    for fan in shown.fans:
+        if value := _values(fan, panel):
+            last = fan.predictions[-1]
+            ends.append((last.devices, value(last, last.images_per_second), fan.colour))
+    labeled: list[tuple[float, float]] = []
+    for devices, end, colour in ends:
+        x, y = axes.transAxes.inverted().transform(axes.transData.transform((devices, end)))
+        if any(abs(x - other) < _WIDE and abs(y - above) < _TALL for other, above in labeled):
+            continue
+        labeled.append((x, y))
+        axes.annotate(
+            WORD,
+            (devices, end),
+            xytext=(0, 5),
+            textcoords="offset points",
+            ha="right",
+            fontsize=6.5,
+            color=colour,
+        )

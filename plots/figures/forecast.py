@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from plots.figures import panels
 from plots.figures.axes import decimal_axis, device_axis, zero_based_axis
-from plots.figures.fan import DASHES, WORD, draw_fans, fan_values
+from plots.figures.fan import DASHES, WORD, draw_fans, fan_values, label_fans
 from plots.figures.labels import matplotlib_text
 from plots.figures.model import figure_model
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE
@@ -44,6 +44,8 @@ def static_figure(rows: Sequence[ScalingRow], predictions: Predictions) -> str:
         efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
         values = [*panels.panel_values(shown, EFFICIENCY), *fan_values(shown, EFFICIENCY)]
         zero_based_axis(efficiency, values, least=110)
+        for axes, panel in ((rate, RATE), (efficiency, EFFICIENCY)):
+            label_fans(axes, shown, panel)
         samples = [
             Line2D([], [], color=fan.colour, linestyle=DASHES, label=matplotlib_text(fan.label))
             for fan in shown.fans

@@ -18,13 +18,16 @@ from plots.figures.axes import (
     log_axis,
     zero_based_axis,
 )
+from plots.figures.budget import budgeted, draw_budget
 from plots.figures.caption import method, varied_line
+from plots.figures.fan import draw_fans, fan_values, label_fans
 from plots.figures.labels import LineEnd, matplotlib_text
 from plots.figures.model import TRAINING, FigureModel, drawable, figure_model
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP, Panel
 from plots.figures.scaling import MOST_NAMED, figure_style
 from plots.format import latex_text, list_names
 from results.errors import StoreError
+from results.prediction.calibration import load_predictions
 from results.quality import Quality
 from results.rates import Ratio
 from results.run import Run
@@ -51,6 +54,7 @@ _PAPER: Any = {
     "axes.linewidth": 0.6,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
+    "hatch.linewidth": 0.3,
     "pdf.fonttype": 42,  # TrueType: journals reject Type 3
     "svg.fonttype": "path",  # outlines: the figure looks the same without the font
 }
@@ -72,26 +76,41 @@ def _step(row: ScalingRow) -> Ratio | None:
 
 
 _STEP = Panel(title="Step time", unit="s", value=_step, lacking="")
-PANELS = {"throughput": RATE, "speedup": SPEEDUP, "efficiency": EFFICIENCY, "step": _STEP}
+_PREDICTION, _BUDGET = "prediction", "budget"
+PANELS = {
+    "throughput": RATE,
+    "speedup": SPEEDUP,
+    "efficiency": EFFICIENCY,
+    "step": _STEP,
+    _PREDICTION: RATE,
+}
 _AXES = {
     "throughput": "throughput (images/s)",
     "speedup": "speed-up vs {baseline}",
     "efficiency": "efficiency (% of ideal)",
     "step": "step time (s)",
+    _PREDICTION: "throughput (images/s)",
 }
 _SUBJECTS = {
     "throughput": "Training throughput (images/s)",
     "speedup": "Speed-up",
     "efficiency": "Efficiency (% of ideal)",
     "step": "Mean step time (s), the global batch size divided by the throughput,",
+    _PREDICTION: "Measured and predicted training throughput (images/s)",
 }
 
 
-def parse_panel(name: str) -> Panel:
-    """Return a panel by its name; SpecError if there is none."""
-    if name not in PANELS:
-        raise unknown("panel", name, PANELS)
-    return PANELS[name]
+_BUDGET_SUBJECT = (
+    "Parts of a step's time: computing as on one device alone, and what the rest is lost to. "
+    "Right: mean time of a step."
+)
+_PREDICTED = "Dashed: PREDICTION, not measured; bands: its 80 % and 95 % intervals"
+
+
+def check_panel(name: str) -> None:
+    """Raise SpecError if there is no panel of this name."""
+    if name not in {*PANELS, _BUDGET}:
+        raise unknown("panel", name, [*PANELS, _BUDGET])
 
 
 def parse_width(text: str) -> float:
@@ -136,7 +155,10 @@ def draw(run: Run, name: str, width: float, linear: bool = False) -> Figure:
 
     linear  linear axes instead of logarithmic ones
     """
-    shown = replace(figure_model(run.rows), inputs=(), linear=linear)
+    if name == _BUDGET:
+        with figure_style(_PAPER):
+            return draw_budget(run, width, _standing(run))
+    shown = replace(_model(run, name), inputs=(), linear=linear)
     _check(run, shown, name)
     folded = max(10, min(labels.WIDTH, int(width * _MM / _LABEL_MM)))
     text = [LineEnd(text=line.end, colour="", x=0, y=0) for line in shown.lines]
@@ -149,7 +171,9 @@ def draw(run: Run, name: str, width: float, linear: bool = False) -> Figure:
         # A narrow panel has room for one title: how its points came about.
         axes.set_title(_standing(run), loc="left", fontsize=7.5, fontweight="bold")
         axes.set_ylabel(matplotlib_text(_AXES[name].format(baseline=shown.baseline or "1 device")))
+        draw_fans(axes, shown, PANELS[name])
         _scale(axes, shown, name)
+        label_fans(axes, shown, PANELS[name])
         panels.draw_overflow_arrows(axes, shown, PANELS[name])
         # Below the lines, which rise, and away from the label of the ideal line.
         panels.draw_marks(axes, shown, 0.99 if linear else 0.04)
@@ -165,9 +189,21 @@ def draw(run: Run, name: str, width: float, linear: bool = False) -> Figure:
         return figure
 
 
+def _model(run: Run, name: str) -> FigureModel:
+    """Return the contents of a panel; only that of predictions has some."""
+    if name != _PREDICTION:
+        return figure_model(run.rows)
+    found = figure_model(run.rows, predictions=load_predictions(run.folder, run.rows))
+    if not found.fans:
+        fix = f"Run 'fab report.predict --run {run.folder} --devices N'"
+        where = f"--panel {name} of {run.name}"
+        raise StoreError(error_line(where, expected="predictions", got="none", fix=fix))
+    return replace(found, ideals=())
+
+
 def _scale(axes: Axes, shown: FigureModel, name: str) -> None:
     """Set the value axis, and draw the ideal lines."""
-    found = panels.panel_values(shown, PANELS[name])
+    found = [*panels.panel_values(shown, PANELS[name]), *fan_values(shown, PANELS[name])]
     if name == "efficiency":
         axes.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
         zero_based_axis(axes, found, least=110)
@@ -209,7 +245,9 @@ def _standing(run: Run) -> str:
 
 def caption(run: Run, name: str, linear: bool = False) -> str:
     """Return the panel's caption: subject, marks, and how its points were measured."""
-    shown = figure_model(run.rows)
+    if name == _BUDGET:
+        return " ".join([_BUDGET_SUBJECT, *method(run, budgeted(run))])
+    shown = _model(run, name)
     rows = [row for line in shown.lines for row in line.rows]
     some = [row for row in rows if PANELS[name].value(row)]
     baseline = f" vs {shown.baseline or '1 device'}" if name in {"speedup", "efficiency"} else ""
@@ -230,6 +268,7 @@ def _marks(run: Run, shown: FigureModel, name: str) -> list[str]:
     left = [row for row in run.rows if row.rate and id(row) not in drawn]
     found = {
         "Dotted: n times the throughput of 1 device": name == "throughput" and shown.ideals,
+        _PREDICTED: shown.fans,
         "Dotted: ideal": name == "efficiency" or (name == "speedup" and len(shown.counts) > 1),
         "Points on the same number of devices stand side by side": len(shown.lines) > 1,
         "Hollow: more devices than the host has (oversubscribed)": any(r.emulated for r in rows),

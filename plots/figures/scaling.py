@@ -17,7 +17,7 @@ from matplotlib.ticker import NullLocator
 
 from plots.figures import labels, panels
 from plots.figures.axes import decimal_axis, log_axis, zero_based_axis
-from plots.figures.fan import DASHES, WORD, draw_fans, fan_values
+from plots.figures.fan import DASHES, WORD, draw_fans, fan_values, label_fans
 from plots.figures.labels import LineEnd, balanced_lines, matplotlib_text
 from plots.figures.model import FigureModel, figure_model, network_label
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP, pale
@@ -107,6 +107,8 @@ def _panels(
             axes.yaxis.set_major_locator(NullLocator())
     for axes in (rate, speedup, efficiency, windows):
         panels.draw_marks(axes, shown)
+    for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
+        label_fans(axes, shown, panel)
     text = matplotlib_text(balanced_lines(title, _TITLE_WIDTH))
     _legend(figure, shown if named else replace(shown, lines=()), _marks(shown), text)
     folded = "\n".join(fill(line, _FOOTER_WIDTH) for line in footer.splitlines())

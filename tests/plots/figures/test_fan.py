@@ -1,14 +1,17 @@
 """Predictions in figures: dashed, labeled, apart from the points."""
 
+from dataclasses import replace
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plots.figures import scaling as figure
-from plots.figures.fan import WORD, draw_fans, fan_values
+from plots.figures.axes import log_axis
+from plots.figures.fan import WORD, draw_fans, fan_values, label_fans
 from plots.figures.forecast import static_figure
 from plots.figures.model import FigureModel, figure_model
-from plots.figures.panels import EFFICIENCY, RATE, SPEEDUP
+from plots.figures.panels import EFFICIENCY, RATE, SPEEDUP, panel_values
 from results.comparison.references import reference
 from results.prediction.calibration import NO_PREDICTIONS, Predictions, scored, stored
 from results.prediction.forecast import counts_up_to, predict
@@ -27,6 +30,8 @@ def predictions(devices: int = 128) -> Predictions:
 def drawn(shown: FigureModel) -> Axes:
     axes: Axes = Figure().subplots()
     draw_fans(axes, shown, RATE)
+    log_axis(axes, [*panel_values(shown, RATE), *fan_values(shown, RATE)])
+    label_fans(axes, shown, RATE)
     return axes
 
 
@@ -37,6 +42,18 @@ def test_a_fan_is_dashed_and_labeled_and_begins_beyond_the_points() -> None:
     assert np.asarray(line.get_xdata()).tolist() == [32, 64, 128]
     assert [text.get_text() for text in axes.texts] == [WORD]
     assert len(axes.collections) == 2  # the intervals
+
+
+def test_predictions_that_end_close_together_share_a_label() -> None:
+    shown = figure_model(ROWS, predictions=predictions())
+    (fan,) = shown.fans
+    far = replace(
+        fan,
+        predictions=tuple(replace(one, images_per_second=300.0) for one in fan.predictions),
+    )
+    for others, labels in (((fan,), 1), ((fan, fan), 1), ((fan, far), 2)):
+        axes = drawn(replace(shown, fans=others))
+        assert [text.get_text() for text in axes.texts] == [WORD] * labels
 
 
 def test_a_single_prediction_has_bars() -> None:

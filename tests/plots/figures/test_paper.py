@@ -11,21 +11,28 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
+from plots.figures.fan import WORD
 from plots.figures.paper import (
     PANELS,
     caption,
+    check_panel,
     draw,
     of_networks,
     parse_format,
-    parse_panel,
     parse_width,
     save,
 )
+from results.comparison.references import reference
 from results.errors import StoreError
+from results.prediction.calibration import add, stored
+from results.prediction.forecast import counts_up_to, predict
+from results.prediction.limits import Limits
+from results.prediction.series import series_of
 from results.quality import Quality
 from results.record import Record
 from results.run import Run
 from tests.support.runs.scenes import point, published, run, three
+from tests.support.runs.steps import rows
 
 WIDTH = 88 / 25.4
 POINTS = 88 / 25.4 * 72
@@ -88,7 +95,7 @@ def test_a_figure_has_the_same_bytes_twice(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("linear", [False, True])
-@pytest.mark.parametrize("panel", list(PANELS))
+@pytest.mark.parametrize("panel", [one for one in PANELS if one != "prediction"])
 def test_labels_at_the_ends_name_every_line_and_no_legend_does(panel: str, linear: bool) -> None:
     figure = draw(run(two_stores()), panel, WIDTH, linear)
     assert len(labels(figure)) == 4
@@ -230,7 +237,7 @@ def test_the_suffix_of_the_file_selects_the_format() -> None:
 
 def test_an_unknown_panel_is_named() -> None:
     with pytest.raises(SpecError, match="unknown panel 'speed-up'; did you mean 'speedup'"):
-        parse_panel("speed-up")
+        check_panel("speed-up")
 
 
 def refused(records: Sequence[Record], panel: str) -> str:
@@ -249,3 +256,34 @@ def test_a_panel_without_points_is_refused() -> None:
 def test_more_lines_than_are_readable_are_refused() -> None:
     many = [point(n, 10 * n, batch_per_device=batch) for batch in range(8, 34) for n in (1, 2)]
     assert "26 lines; at most 24 are readable" in refused(many, "throughput")
+
+
+def test_a_budget_has_a_bar_per_point_that_ends_at_the_whole_step(tmp_path: Path) -> None:
+    study = replace(run([]), rows=rows())
+    figure = draw(study, "budget", WIDTH)
+    ends = [bar.get_x() + bar.get_width() for bar in figure.axes[0].patches]
+    assert ends == pytest.approx([100, 50, 100, 99.5, 100, 100], abs=0.1)
+    names = [one.get_text() for one in figure.axes[0].get_yticklabels()]
+    assert names == [row.name for row in study.rows]
+    parts = [one.get_text() for one in figure.legends[0].get_texts()]
+    assert parts == ["compute", "server", "cores"]
+    paths = save(figure, caption(study, "budget"), tmp_path / "b.pdf")
+    assert paths[1].read_text().startswith("Parts of a step's time: computing as on one device")
+
+
+def test_points_without_a_budget_are_refused() -> None:
+    assert "expected a point with a budget of its step, got none" in refused(three(), "budget")
+
+
+def test_predictions_are_dashed_and_labeled_in_their_own_panel(tmp_path: Path) -> None:
+    few = [row for row in reference("tutorial").rows if row.trial.layout.devices <= 16]
+    study = Run(folder=tmp_path, rows=few, environment={})
+    with pytest.raises(StoreError, match="expected predictions, got none"):
+        draw(study, "prediction", WIDTH)
+    (series,) = series_of(few, "alexnet")
+    found = [predict(series, n, Limits()) for n in counts_up_to(series, 64)]
+    add(tmp_path, stored(series, found, Limits()))
+    figure = draw(study, "prediction", WIDTH)
+    assert WORD in labels(figure)
+    assert "Dashed: PREDICTION, not measured" in caption(study, "prediction")
+    assert WORD not in labels(draw(study, "throughput", WIDTH))
