@@ -320,6 +320,7 @@ def report_show(  # type: ignore[no-untyped-def]
 
 _NETWORK = OptionHelp("NAMES", "Networks, with commas between them", empty="all")
 _OUTPUT = OptionHelp("FILE", "File to write")
+_PANELS = "Panel: throughput, speedup, efficiency, step, budget or prediction"
 
 
 def _paper_run(run: str, baseline: str, network: str) -> Run:
@@ -335,7 +336,7 @@ def _paper_run(run: str, baseline: str, network: str) -> Run:
 @task(
     {
         "run": RUN,
-        "panel": OptionHelp("NAME", "Panel: throughput, speedup, efficiency, step, budget, prediction"),
+        "panel": OptionHelp("NAME", _PANELS),
         "network": _NETWORK,
         "width": OptionHelp("WIDTH", "Width of the figure in mm, cm or in"),
         "format": OptionHelp("NAME", "Format: pdf, svg or png", empty="that of --output, else pdf"),
