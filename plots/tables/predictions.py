@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from bench.kvstores import is_distributed
 from im2rec_tools.console import screen_for
 from im2rec_tools.terminal import echo
 from plots.format import in_line, significant
@@ -109,6 +110,12 @@ def sentences(
             "more than half of the throughput."
         )
     yield from _ceilings(series, found, limits)
+    kvstore = series.trial.layout.kvstore
+    if found[-1].hosts > 1 and not is_distributed(kvstore):
+        yield (
+            f"Caveat: {kvstore} works on one host only; the prediction is of a kvstore with "
+            "servers on each host (dist_sync), which was not measured."
+        )
     if series.trial.asynchronous:
         yield "Caveat: the published tables are of synchronous jobs; this one is asynchronous."
     if series.alone and series.batch < series.trial.training.batch_per_device:

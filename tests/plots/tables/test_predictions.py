@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,18 @@ def test_a_heavy_job_on_one_host_asks_for_two() -> None:
     assert "Measure two hosts" in text(Limits(link=1e8))
     assert "Measure two hosts" not in text(Limits(link=1e8), known=32)
     assert "Measure two hosts" not in text(Limits())
+
+
+def test_a_kvstore_of_one_host_has_a_caveat_beyond_it() -> None:
+    one = published()
+    rows = tuple(
+        replace(row, trial=row.trial.replace(kvstore="device"), repeats=row.repeats)
+        for row in one.rows
+    )
+    local = replace(one, rows=rows)
+    said = [*sentences(local, [predict(local, 256, Limits())], Limits(), None)]
+    assert any(line.startswith("Caveat: device works on one host only;") for line in said)
+    assert "works on one host" not in text(Limits())
 
 
 def test_the_basis_names_the_published_tables() -> None:
