@@ -108,7 +108,7 @@ def _known(
         "hosts": host_table(environment),
         "style": Markup((HERE / "page.css").read_text()),
         "plotly": Markup(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", get_plotlyjs())),
-        "script": Markup("\n".join((HERE / f"{one}.js").read_text() for one in SCRIPTS)),
+        "script": Markup("\n".join((HERE / f"scripts/{one}.js").read_text() for one in SCRIPTS)),
     }
 
 

@@ -98,7 +98,7 @@ def plain_files() -> list[Path]:
             *(ROOT / "tools").glob("*.sh"),
             *(ROOT / "bench/sweeps").glob("*.toml"),
             *(ROOT / "plots/page").glob("*.html"),
-            *(ROOT / "plots/page").glob("*.js"),
+            *(ROOT / "plots/page/scripts").glob("*.js"),
             *(ROOT / "plots/page").glob("*.css"),
             ROOT / "README.md",
             ROOT / "CONTRIBUTING.md",
