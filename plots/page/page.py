@@ -33,7 +33,10 @@ from results.run import Run
 HERE = Path(__file__).parent
 # HTML forbids control characters; Plotly has some in two of its string literals.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-SCRIPTS = ("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point")
+SCRIPTS = (
+    *("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point"),
+    "state",  # last: it sets the controls, and starts the page
+)
 # A larger page is slow to open and hard to send.
 MOST_BYTES = 5_900_000
 

@@ -72,6 +72,7 @@ function addSwitches(id, column, off) {
       button.setAttribute("aria-pressed", String(!off.has(name)));
       drawPanels();
       drawLegend();
+      saveView();
     });
     group.append(button);
   }
@@ -84,6 +85,7 @@ function addAxes() {
     zoom += 1;
     scale.setAttribute("aria-pressed", String(logarithmic));
     drawPanels();
+    saveView();
   });
   document.getElementById("reset").addEventListener("click", () => {
     zoom += 1;
@@ -95,8 +97,5 @@ if (panelIds.length > 0) {
   addSwitches("networks", "network", hidden.networks);
   addSwitches("stores", "kvstore", hidden.stores);
   addAxes();
-  drawPanels();
-  watchZoom();
-  drawLegend();
   document.getElementById("thinned").hidden = !data.run.thinned;
 }

@@ -188,6 +188,7 @@ function choosePoint(row) {
   repeatChoice.replaceChildren(...options);
   drawPoint();
   drawReplay();
+  saveView();
 }
 
 function showPoint(row) {
@@ -235,6 +236,3 @@ async function start() {
 redraws.push(drawPoint);
 addEventListener("beforeprint", () => forPaper(true));
 addEventListener("afterprint", () => forPaper(false));
-redraw();
-await start();
-document.documentElement.dataset.ready = "yes";

@@ -36,9 +36,13 @@ function compare(one, other) {
   return String(one).localeCompare(String(other), "en", { numeric: true });
 }
 
-function sortBy(at) {
-  const ascending = heads[at].getAttribute("aria-sort") !== "ascending";
+/** Sort the rows by a column; none if there is no such column. */
+function sortBy(at, ascending) {
   heads.forEach((head) => head.setAttribute("aria-sort", "none"));
+  if (!heads[at]) {
+    body.append(...tableRows);
+    return;
+  }
   heads[at].setAttribute("aria-sort", ascending ? "ascending" : "descending");
   const keyed = tableRows.map((row) => [sortKey(row, at), row]);
   keyed.sort(([one], [other]) => {
@@ -73,10 +77,17 @@ function download() {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-heads.forEach((head, at) => head.firstChild.addEventListener("click", () => sortBy(at)));
+heads.forEach((head, at) =>
+  head.firstChild.addEventListener("click", () => {
+    sortBy(at, head.getAttribute("aria-sort") !== "ascending");
+    saveView();
+  }),
+);
 for (const row of tableRows) {
   row.classList.toggle("failed", !["ok", "unstable"].includes(data.run.rows[row.dataset.row].status));
 }
-document.getElementById("filter").addEventListener("input", (event) => filterRows(event.target.value));
+document.getElementById("filter").addEventListener("input", (event) => {
+  filterRows(event.target.value);
+  saveView();
+});
 document.getElementById("csv").addEventListener("click", download);
-filterRows("");

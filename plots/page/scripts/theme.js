@@ -66,6 +66,7 @@ function onDoubleClick(box, ranges) {
 themeButton.addEventListener("click", () => {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   redraw();
+  saveView();
 });
 system.addEventListener("change", redraw);
 addEventListener("resize", redraw);

@@ -24,10 +24,12 @@ PANELS = ("rate", "speedup", "efficiency", "windows")
 
 
 @contextmanager
-def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iterator[Page]:
+def visit(
+    browser: Browser, path: Path, before: str = "", fragment: str = "", **fields: Any
+) -> Iterator[Page]:
     """Open the page offline and wait for its figures; fail on browser errors.
 
-    `before` is a script that runs before those of the page.
+    `before` is a script that runs before those of the page, `fragment` that of its address.
     """
     trouble: list[str] = []
 
@@ -51,7 +53,9 @@ def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iter
     tab = free.pop() if plain and free else _new_tab(browser, before, **fields)
     for event, listener in listeners.items():
         tab.on(event, listener)
-    tab.goto(path.as_uri())
+    # A page that is open stays if its fragment alone changes.
+    tab.goto("about:blank")
+    tab.goto(f"{path.as_uri()}#{fragment}" if fragment else path.as_uri())
     tab.wait_for_selector("html[data-ready=yes]", timeout=60_000)
     yield tab
     for event, listener in listeners.items():
