@@ -261,7 +261,8 @@ def test_more_lines_than_are_readable_are_refused() -> None:
 def test_a_budget_has_a_bar_per_point_that_ends_at_the_whole_step(tmp_path: Path) -> None:
     study = replace(run([]), rows=rows())
     figure = draw(study, "budget", WIDTH)
-    ends = [bar.get_x() + bar.get_width() for bar in figure.axes[0].patches]
+    bars: list[Any] = list(figure.axes[0].patches)
+    ends = [bar.get_x() + bar.get_width() for bar in bars]
     assert ends == pytest.approx([100, 50, 100, 99.5, 100, 100], abs=0.1)
     names = [one.get_text() for one in figure.axes[0].get_yticklabels()]
     assert names == [row.name for row in study.rows]
