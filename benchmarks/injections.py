@@ -326,7 +326,7 @@ def table(known: Mapping[str, Injection], folder: Path) -> Iterator[str]:
 
 
 def order(names: Sequence[str], runs: int) -> Iterator[tuple[str, int]]:
-    """Yield each run: every injection once per round, with a quiet job after every third."""
+    """Yield every injection once per round, with a quiet job after every third."""
     quiet = 0
     for number in range(runs):
         for place, name in enumerate([one for one in names if one != "none"] or names):
