@@ -28,10 +28,11 @@ def test_an_injected_cause_is_named(name: str, tmp_path: Path) -> None:
     assert one.is_right(*found), found[0]
 
 
-def test_every_round_has_each_injection_and_a_quiet_job_after_it() -> None:
-    assert list(order(["none", "link", "sync"], 2)) == [
-        *(("link", 0), ("none", 0), ("sync", 0), ("none", 1)),
-        *(("link", 1), ("none", 2), ("sync", 1), ("none", 3)),
+def test_every_round_has_each_injection_and_quiet_jobs_between_them() -> None:
+    names = ["none", "link", "sync", "cores", "input"]
+    assert [f"{name}-{number}" for name, number in order(names, 2)] == [
+        *("link-0", "none-0", "sync-0", "cores-0", "input-0", "none-1"),
+        *("link-1", "none-2", "sync-1", "cores-1", "input-1", "none-3"),
     ]
     assert list(order(["link"], 2)) == [("link", 0), ("link", 1)]
 
