@@ -13,6 +13,8 @@ from im2rec_tools.terminal import one_line, printable, unfiltered
 
 # Width of sentences that go to a file or a pipe, and the least width that COLUMNS can ask for.
 _WIDTH, _NARROWEST = 100, 20
+# Letters that a piece of a folded header has at least, and the spaces around each column.
+_LEAST_LETTERS, _AROUND = 5, 3
 
 
 class Screen(Console):
@@ -53,10 +55,19 @@ def table_width(table: Table) -> int:
     return Screen(width=1000, height=25).measure(table).maximum
 
 
+def keep_headers(table: Table, width: int) -> None:
+    """Keep at least five letters of a header on a line, if the width allows it."""
+    least = [min(_LEAST_LETTERS, len(str(one.header))) for one in table.columns]
+    if sum(least) + _AROUND * len(least) < width:
+        for column, letters in zip(table.columns, least, strict=True):
+            column.min_width = letters
+
+
 def screen_for(table: Table) -> Screen:
     """Return a screen on standard output; if no terminal, as wide as the table."""
     screen = Screen()
     if screen.is_terminal:
+        keep_headers(table, screen.width)
         return screen
     return Screen(width=max(text_width(screen), table_width(table)))
 

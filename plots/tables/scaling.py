@@ -10,7 +10,12 @@ from bench.kvstores import is_distributed
 from bench.notes import texts
 from bench.settings.point_names import format_value, point_names, varying
 from bench.trial import FIELDS, Trial
-from im2rec_tools.console import cell, is_limited, line, screen_for, table_width, text_width
+from im2rec_tools.console import (
+    is_limited,
+    line,
+    screen_for,
+    text_width,
+)
 from plots.failed_repeats import failure_place
 from plots.failures import Failures, attempt_items, attempt_lines, attempt_text
 from plots.figures.caption import provenance, settings_line
@@ -31,7 +36,7 @@ from plots.items import Item, markdown_list, plain_lines
 from plots.point_labels import settings_of
 from plots.summary import summary_items
 from plots.tables.explanation import VERDICT_NOTE, is_filled, verdict_cell
-from plots.tables.layout import markdown_table, terminal_table
+from plots.tables.layout import Cells, fitting_grid, markdown_table, terminal_grid
 from plots.tables.training import memory_items, time_cells, time_notes
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
@@ -80,8 +85,12 @@ _NAMED = 2
 # Parts of `show` besides the summary and the short table.
 WIDE, NOTES = "wide", "notes"
 _MOST_TROUBLES = 5
-# Columns to leave out on a narrow terminal, in this order.
-_OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n", "verdict", "quality")
+# Columns to leave out on a narrow terminal, in this order. A throughput needs its interval and n
+# more than the speed-up, which the efficiency repeats.
+_OPTIONAL = (
+    *("batch", "vs 1 worker", "vs 1 host", "speed-up", "verdict", "time to accuracy", "epochs"),
+    *("accuracy", "quality", "95 % CI", "n"),
+)
 
 
 def cost_headers(costs: Costs) -> tuple[str, ...]:
@@ -425,15 +434,7 @@ def terminal(
     rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, without: Sequence[str] = ()
 ) -> Table:
     """Return the terminal table, without the columns `without`."""
-    names, found_rows = filled_table(rows, costs)
-    shown = [name for name in names if name not in without]
-    # Brackets in user texts and error messages are printed literally.
-    grid = terminal_table(shown, _TEXT)
-    for row, found in zip(rows, found_rows, strict=True):
-        style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
-        named = dict(zip(names, found, strict=True))
-        grid.add_row(*(cell(named[name]) for name in shown), style=style)
-    return grid
+    return terminal_grid(_cells(rows, *filled_table(rows, costs)), without)
 
 
 def trouble_lines(troubles: Sequence[str]) -> list[str]:
@@ -492,13 +493,18 @@ def short_table(
     return list(compress(names, needed)), [list(compress(one, needed)) for one in found]
 
 
-def _short_grid(rows: Sequence[ScalingRow], costs: Costs) -> Table:
-    names, found = short_table(rows, costs)
-    grid = terminal_table(names, _TEXT)
-    for row, texts_of_row in zip(rows, found, strict=True):
-        style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
-        grid.add_row(*map(cell, texts_of_row), style=style)
-    return grid
+def _cells(
+    rows: Sequence[ScalingRow], names: Sequence[str], found: Sequence[Sequence[str]]
+) -> Cells:
+    """Return a terminal table's content, each row colored by its status."""
+    styles = [{"ok": "", "unstable": "yellow"}.get(row.status, "red") for row in rows]
+    return Cells(names=names, rows=found, styles=styles, texts=_TEXT)
+
+
+def _spare(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
+    """Return the columns to leave out on a narrow terminal, in this order."""
+    all_ok = all(row.status == "ok" and not row.has_caveats for row in rows)
+    return [*(["status"] if all_ok else []), *_OPTIONAL, *cost_headers(costs)]
 
 
 def _below_short_table(rows: Sequence[ScalingRow], in_full: bool) -> list[str]:
@@ -542,20 +548,16 @@ def show(
     description = run.environment.get("description")
     title = f"{simulated}{run.name}" + (f": {description}" if description else "")
     wide = WIDE in parts
-    grid = terminal(run.rows, costs) if wide else _short_grid(run.rows, costs)
+    shown = _cells(run.rows, *(filled_table if wide else short_table)(run.rows, costs))
+    grid, left_out = terminal_grid(shown), list[str]()
     console = screen_for(grid)
-    all_ok = all(row.status == "ok" and not row.has_caveats for row in run.rows)
-    named, _ = filled_table(run.rows, costs)
-    optional = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
-    spare = [name for name in optional if name in named and wide]
-    left_out, width = 0, text_width(console)
-    while is_limited(console) and left_out < len(spare) and table_width(grid) > width:
-        left_out += 1
-        grid = terminal(run.rows, costs, spare[:left_out])
+    width = text_width(console)
+    if is_limited(console):
+        grid, left_out = fitting_grid(shown, _spare(run.rows, costs), width)
     words = attempt_items(failures, "summary", lambda: summary_items(run))
     machine = attempt_text(failures, "machine", lambda: provenance(run))
     shared = attempt_text(failures, "settings", lambda: settings_line(run.rows))
-    hidden = [f"Hidden on this narrow terminal, shown in report.md: {', '.join(spare[:left_out])}."]
+    hidden = [f"Hidden on this narrow terminal, shown in report.md: {', '.join(left_out)}."]
     head = [Item(text) for text in (title, machine, shared) if text]
     troubles = [Item(one) for one in trouble_lines(run.troubles)]
     points, columns = notes(run.rows, costs, failures)

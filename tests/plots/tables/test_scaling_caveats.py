@@ -1,17 +1,22 @@
 """Caveats in the summary, beside a row and around a point."""
 
 import dataclasses
+import io
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from bench.notes import Note, NoteKind
+from im2rec_tools.console import keep_headers
 from plots.figures import scaling as figure
 from plots.page.page import page
 from plots.page.panels import panel_data
 from plots.quality import quality_sentence
 from plots.summary import summary
+from plots.tables.layout import terminal_table
 from plots.tables.scaling import (
     MARK,
     cells,
@@ -145,6 +150,33 @@ def test_piped_notes_are_wrapped(
     notes_begin = "" if columns else "Notes:"  # without a limit, the table is as wide as it needs
     assert max(map(len, text[text.index(notes_begin) :].splitlines())) <= most
     assert ("Hidden on this narrow terminal" in text) is bool(columns)
+
+
+def test_80_columns_keep_the_interval_and_n_rather_than_the_speed_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    fields: dict[str, Any] = {"network": "inception-v3", "devices_per_host": 1}
+    fields["kvstore"] = "dist_device_sync"
+    found = [point(n, 123.4 * n, repeat=m, **fields) for n in (1, 256) for m in range(3)]
+    show(run(found), parts=("wide",))
+    text = capsys.readouterr().out
+    head = next(one for one in text.splitlines() if one.startswith("network"))
+    assert re.split(r"\s\s+", head.strip())[3:7] == ["images/s", "95 % CI", "n", "efficiency"]
+    assert max(map(len, text.splitlines())) <= 80
+    assert "speed-up" in text[text.index("Hidden on this narrow terminal") :].partition(".\n")[0]
+
+
+@pytest.mark.parametrize("width", [30, 40])
+def test_no_header_is_folded_into_fewer_than_5_letters(width: int) -> None:
+    file = io.StringIO()
+    grid = terminal_table(["network", "devices", "images/s", "n"])
+    grid.add_row("inception-v3", "256", "61938.4", "3")
+    keep_headers(grid, width)
+    Console(file=file, width=width).print(grid)
+    head = file.getvalue().splitlines()[1].split()
+    assert all(len(one) >= 5 for one in head if one != "n")
+    assert head[0].startswith("netwo")
 
 
 def picture(folder: Path) -> None:
