@@ -1,7 +1,7 @@
 """The report of a run: results.csv, report.md, the page and the figures."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from results.errors import store_errors
 from results.integrity.digest import ReportSettings
 from results.prediction.calibration import NO_PREDICTIONS, Predictions
 from results.run import Run
-from results.run_folder import PAGE, PARQUET, PICTURES, REPORT, TABLE, TEXT, UPSTREAM
+from results.run_folder import FIGURE, PAGE, PARQUET, PICTURES, REPORT, TABLE, TEXT, UPSTREAM
 from results.store import write_text
 
 # Other versions of these drawing libraries make other pages and figures.
@@ -51,15 +51,16 @@ def build(
     texts: dict[str, Callable[[], str]] = {
         TABLE: lambda: table_csv(run.rows, costs, run.commit),
         TEXT: lambda: document(run, costs, failures, predictions),
-        PAGE: lambda: page(run, costs, over, failures, predictions),
+        PAGE: lambda: page(run, costs, over, failures, predictions, static=_static(pictures)),
     }
-    written = []
     with store_errors(folder, "written"):
+        pictures = _images(run, over, folder, failures, predictions)
+        written = []
         for name, make in texts.items():
             if text := failures.attempt(name, make, ""):
                 write_text(folder / name, text)
                 written.append(folder / name)
-        written += _images(run, over, folder, failures, predictions)
+        written += pictures
         # Delete optional files of an earlier report as well.
         upstreams = folder / UPSTREAM
         asked = [] if upstreams.is_symlink() else upstreams.glob("*.csv")
@@ -67,6 +68,11 @@ def build(
             if path not in written:
                 path.unlink(missing_ok=True)  # left by an earlier report of other records
     return written
+
+
+def _static(pictures: Sequence[Path]) -> str:
+    """Return scaling.svg, for the page; '' if it was not made."""
+    return next((path.read_text(encoding="utf-8") for path in pictures if path.name == FIGURE), "")
 
 
 def _images(

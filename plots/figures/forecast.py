@@ -19,7 +19,7 @@ from results.prediction.calibration import Predictions
 from results.scaling import ScalingRow
 
 # A style in an inline SVG applies to the whole page.
-_PAGE_WIDE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
+_PAGE_WIDE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
 # Text that a browser draws keeps the figure small.
 _STATIC = {"svg.fonttype": "none"}
 
@@ -53,5 +53,9 @@ def static_figure(rows: Sequence[ScalingRow], predictions: Predictions) -> str:
         figure.legend(handles=samples, loc="outside lower center", ncols=3, frameon=False)
         text = StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    found = text.getvalue()
-    return _PAGE_WIDE.sub("", found[found.index("<svg") :])
+    return inline_svg(text.getvalue())
+
+
+def inline_svg(text: str) -> str:
+    """Return the SVG file as an element of a page; '' if there is none."""
+    return _PAGE_WIDE.sub("", text[text.index("<svg") :]) if "<svg" in text else ""

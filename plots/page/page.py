@@ -14,7 +14,7 @@ from bench.settings.point_names import point_names
 from plots.failed_repeats import TRY_HEADER, try_rows
 from plots.failures import Failures, attempt_items, attempt_lines
 from plots.figures.caption import hardware, settings_line, varied_line
-from plots.figures.forecast import static_figure
+from plots.figures.forecast import inline_svg, static_figure
 from plots.format import has_assumed_scatter, status_text
 from plots.items import one_sentence
 from plots.page.commands import reproduce_note
@@ -35,20 +35,27 @@ HERE = Path(__file__).parent
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 SCRIPTS = (
     *("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point"),
+    *("keyboard", "downloads"),
     "state",  # last: it sets the controls, and starts the page
 )
+# A larger static figure leaves too little room for the details of the points.
+_MOST_STATIC = 1_000_000
 # A larger page is slow to open and hard to send.
 MOST_BYTES = 5_900_000
 
 
-def page(
+def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     run: Run,
     costs: Costs = NO_COSTS,
     over: Run | None = None,
     failures: Failures | None = None,
     predicted: Predictions = NO_PREDICTIONS,
+    *,
+    static: str = "",
 ) -> str:
     """Return the page as HTML, with the run `over`, if given, as gray dashed lines.
+
+    `static` is scaling.svg, which browsers without JavaScript show.
 
     If a part of the text fails, raise, or with `failures` add a line to it and print that line in
     place of the part.
@@ -58,6 +65,7 @@ def page(
     known = _known(run, costs, data, failures)
     known |= {"over": over, "behind": over.sources if over else []}
     known["predicted"] = _predicted(run, predicted) if predicted.scored else None
+    known["static"] = Markup(inline_svg(static)) if len(static) < _MOST_STATIC else ""
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed_details(run, left)

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from bench.settings.point_names import point_names
+from plots.figures.caption import caption
 from plots.figures.model import MARKERS, Line, figure_model, network_label, one_device, run_title
 from plots.page.details import thin_values
 from plots.results_csv import table_csv
@@ -34,6 +35,8 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     ringed       whether some points have caveats
     thinned      whether a panel shows only a sample of some point's windows
     baseline     speed-up baseline, None for one device
+    simulated    whether the simulated engine ran a point
+    caption      hardware, settings and omissions, as below the static figure
     second_host  place on the device axis above which jobs use several hosts, or None
     """
     rows = run.rows
@@ -43,6 +46,8 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
     return {
         "name": run_title(run),
+        "simulated": run.rehearsal,
+        "caption": caption(run),
         "csv": table_csv(rows, costs, run.commit),
         "names": point_names([row.trial for row in rows]),
         "baseline": base and {"name": str(base), "devices": base.devices},
@@ -72,6 +77,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
 def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
     return {
         "label": line.label,
+        "end": line.end,
         "network": line.network,
         "color": line.colour,
         "marker": _MARKERS[line.marker],

@@ -90,3 +90,69 @@ function ceilingTraces(traces) {
     };
   });
 }
+
+const MOST_LABELS = 8; // more lines have no room at their ends; the legend names them
+const LEAST_WIDTH = 480; // of a panel with labels, px
+const LABEL_HEIGHT = 14;
+const LABEL_FONT = { size: 11, family: "system-ui, sans-serif" };
+const ruler = document.createElement("canvas").getContext("2d");
+
+function labelText({ end }) {
+  return end.length > 24 ? `${end.slice(0, 23)}…` : end;
+}
+
+function labelWidth(text) {
+  ruler.font = `${LABEL_FONT.size}px ${LABEL_FONT.family}`;
+  return Math.ceil(ruler.measureText(text).width);
+}
+
+/** Move heights apart so that labels do not overlap; in the order given, from below. */
+function spread(heights, top) {
+  const moved = [];
+  for (const height of heights) moved.push(Math.max(height, (moved.at(-1) ?? -Infinity) + LABEL_HEIGHT));
+  let limit = top;
+  return moved
+    .reverse()
+    .map((height) => {
+      const kept = Math.min(height, limit);
+      limit = kept - LABEL_HEIGHT;
+      return kept;
+    })
+    .reverse();
+}
+
+/** Names at the ends of the lines, and the width that they need; none if there is no room. */
+function endLabels(id, visible, yaxis, { width, height, margin }) {
+  const none = { annotations: [], width: 0 };
+  if (id === "windows" || printing || width < LEAST_WIDTH || visible.length > MOST_LABELS) return none;
+  const tall = height - margin.t - margin.b;
+  const [low, high] = yaxis.range;
+  const placed = (value) => (yaxis.type === "log" ? Math.log10(value) : value);
+  const ends = visible
+    .map(([line, points]) => [line, points.filter((point) => valueOf(point, id)).at(-1)])
+    .filter(([, point]) => point)
+    .map(([line, point], _, all) => {
+      // To the right of every mark at this device count.
+      const beside = all.map(([, one]) => one).filter(({ devices }) => devices === point.devices);
+      const x = placeOf(Math.max(...beside.map((one) => one.x)));
+      return { line, x, y: placed(valueOf(point, id)[0]) };
+    })
+    .map((end) => ({ ...end, height: ((end.y - low) / (high - low)) * tall }))
+    .sort((one, other) => one.height - other.height);
+  const heights = spread(ends.map((end) => end.height), tall);
+  const texts = ends.map(({ line }) => labelText(line));
+  return {
+    width: 10 + Math.max(0, ...texts.map(labelWidth)),
+    annotations: ends.map(({ line, x, y, height: own }, at) => ({
+      x,
+      y,
+      text: plain(texts[at]),
+      xanchor: "left",
+      yanchor: "middle",
+      xshift: 9,
+      yshift: heights[at] - own,
+      font: { ...LABEL_FONT, color: visibleColor(line.color) },
+      showarrow: false,
+    })),
+  };
+}

@@ -92,6 +92,7 @@ function lineTrace(line, points, id, drawing) {
   const values = kept.map((point) => valueOf(point, id) ?? [null]);
   const ringed = kept.map((point) => isRinged(point, over));
   return {
+    name: plain(over ? `${line.label} (${drawing.name})` : line.label),
     x: kept.map((point) => point.x),
     y: values.map(([value]) => value),
     error_y: {
@@ -144,6 +145,7 @@ function windowTraces(line, points) {
       customdata: dots.map(({ point }) => point.row),
     },
     {
+      name: plain(line.label),
       x: medians.map((point) => point.x),
       y: medians.map(middle),
       mode: "markers",
@@ -190,14 +192,20 @@ function drawPanel(id) {
     traces.unshift(...idealTraces(id, counts, visible));
   }
   const failed = failedTrace();
-  const [xaxis, yaxis] = [deviceAxis(counts, layout.width), valueAxis(id, traces)];
+  const yaxis = valueAxis(id, traces);
+  const labels = endLabels(id, visible, yaxis, layout);
+  layout.margin.r += labels.width;
+  const xaxis = deviceAxis(counts, layout.width - labels.width);
+  const hosts = secondHost();
   Plotly.react(
     box,
     [...traces, failed],
     {
       ...layout,
       uirevision: `${zoom}`,
-      ...(empty ? whyEmpty(id, counts.length > 0) : secondHost()),
+      ...(empty
+        ? whyEmpty(id, counts.length > 0)
+        : { ...hosts, annotations: [...hosts.annotations, ...labels.annotations] }),
       hovermode: "closest",
       xaxis: { ...axis, ...xaxis, ...(empty && failed.x.length === 0 && UNSEEN) },
       yaxis: { ...axis, ...yaxis, ...(empty && UNSEEN) },

@@ -1,4 +1,4 @@
-// The results table: sorting, filtering and the download of results.csv.
+// The results table: sorting and filtering.
 
 const body = document.querySelector("#table tbody");
 const heads = [...document.querySelectorAll("#table thead th")];
@@ -71,12 +71,6 @@ function filterRows(text) {
     `${count === all ? "" : `${count} of `}${all} point${all === 1 ? "" : "s"}`;
 }
 
-function download() {
-  const url = URL.createObjectURL(new Blob([data.run.csv], { type: "text/csv" }));
-  element("a", "", { href: url, download: "results.csv" }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
-}
-
 heads.forEach((head, at) =>
   head.firstChild.addEventListener("click", () => {
     sortBy(at, head.getAttribute("aria-sort") !== "ascending");
@@ -90,4 +84,3 @@ document.getElementById("filter").addEventListener("input", (event) => {
   filterRows(event.target.value);
   saveView();
 });
-document.getElementById("csv").addEventListener("click", download);
