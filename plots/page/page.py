@@ -21,10 +21,11 @@ from plots.page.commands import reproduce_note
 from plots.page.details import packed_details
 from plots.page.facts import environment_facts, host_table
 from plots.page.panels import panel_data
+from plots.page.ratios import RatioTable, ratio_table
 from plots.summary import summary_items
 from plots.tables import predictions
 from plots.tables.scaling import column_notes, filled_table, point_notes, trouble_lines
-from results.cost.cost import NO_COSTS, Costs
+from results.cost.cost import JOULE, NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.prediction.calibration import NO_PREDICTIONS, Predictions
 from results.rates import ASSUMED_SCATTER
@@ -36,6 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 SCRIPTS = (
     *("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point"),
     *("keyboard", "downloads"),
+    "costs",
     "state",  # last: it sets the controls, and starts the page
 )
 # A larger static figure leaves too little room for the details of the points.
@@ -60,10 +62,15 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     If a part of the text fails, raise, or with `failures` add a line to it and print that line in
     place of the part.
     """
-    data = {"run": panel_data(run, costs), "over": panel_data(over) if over else None}
+    ratios = _ratios(run, over, failures)
+    data = {
+        "run": panel_data(run, costs),
+        "over": panel_data(over) if over else None,
+        "ratios": ratios.places or None,
+    }
     template = _template()
     known = _known(run, costs, data, failures)
-    known |= {"over": over, "behind": over.sources if over else []}
+    known |= {"ratios": ratios, "over": over, "behind": over.sources if over else []}
     known["predicted"] = _predicted(run, predicted) if predicted.scored else None
     known["static"] = Markup(inline_svg(static)) if len(static) < _MOST_STATIC else ""
     bare = template.render(**known, details="", kept=None)
@@ -103,6 +110,7 @@ def _known(
         "commit": environment.get("commit", ""),
         "sources": run.sources,
         **_table(run, costs),
+        "money": next((unit for unit in costs.units if unit != JOULE), ""),
         "notes": attempt_lines(failures, "notes on columns", lambda: column_notes(run.rows, costs)),
         "point_notes": attempt_items(failures, "notes on points", lambda: point_notes(run.rows)),
         "assumed": has_assumed_scatter(row.rate for row in run.rows),
@@ -121,6 +129,15 @@ def _known(
         "plotly": Markup(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", get_plotlyjs())),
         "script": Markup("\n".join((HERE / f"scripts/{one}.js").read_text() for one in SCRIPTS)),
     }
+
+
+def _ratios(run: Run, over: Run | None, failures: Failures | None) -> RatioTable:
+    """Compare the run with the overlaid one; empty without one, or if that fails."""
+    if over is None:
+        return RatioTable()
+    if failures is None:
+        return ratio_table(run, over)
+    return failures.attempt("ratios", lambda: ratio_table(run, over), RatioTable())
 
 
 def _predicted(run: Run, found: Predictions) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     thinned      whether a panel shows only a sample of some point's windows
     baseline     speed-up baseline, None for one device
     simulated    whether the simulated engine ran a point
+    hosts        number of hosts of each point, whose prices make its cost
     caption      hardware, settings and omissions, as below the static figure
     second_host  place on the device axis above which jobs use several hosts, or None
     """
@@ -47,6 +48,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     return {
         "name": run_title(run),
         "simulated": run.rehearsal,
+        "hosts": [len(row.repeats[-1].identity.hosts) for row in rows],
         "caption": caption(run),
         "csv": table_csv(rows, costs, run.commit),
         "names": point_names([row.trial for row in rows]),

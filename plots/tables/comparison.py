@@ -57,7 +57,7 @@ def _verdict(verdict: str) -> str:
     return _VERDICT_WORDS.get(verdict, verdict)
 
 
-def _named_changes(found: Comparison) -> list[tuple[str, Change]]:
+def named_changes(found: Comparison) -> list[tuple[str, Change]]:
     """Return each point with its name and distinguishing fields."""
     names = point_names([one.trial for one in found.changes])
     return list(zip(names, found.changes, strict=True))
@@ -155,14 +155,14 @@ def _point_remarks(found: Comparison) -> list[str]:
     """Return the notes on points; points with the same note share a line."""
     notes = grouped(
         (_explanation(replace(change, settings=() if found.subject else change.settings)), name)
-        for name, change in _named_changes(found)
+        for name, change in named_changes(found)
     )
     return [f"{list_names(names, _MOST_NAMED)}: {text}." for text, names in notes.items() if text]
 
 
 def _measure_again(found: Comparison) -> Iterator[str]:
     """Yield the compared points that are doubtful in a run, why, and the next command."""
-    compared = [(name, one) for name, one in _named_changes(found) if one.ratio]
+    compared = [(name, one) for name, one in named_changes(found) if one.ratio]
     sides = (
         ("A", found.a, [(name, one.a) for name, one in compared]),
         ("B", found.b, [(name, one.b) for name, one in compared]),
@@ -241,7 +241,7 @@ def show(found: Comparison) -> None:
     """Print the comparison, in full width if stdout is not a terminal."""
     title = f"{heading(found)}, images/s"
     table = terminal_table(HEADER, _TEXT, title)
-    for name, change in _named_changes(found):
+    for name, change in named_changes(found):
         # Brackets in user texts and error messages are printed literally.
         table.add_row(*map(cell, cells(name, change)), style=_STYLES.get(change.verdict, ""))
     table.caption = Text("\n".join(map(printable, [verdict_counts(found) + ".", *remarks(found)])))
@@ -250,7 +250,7 @@ def show(found: Comparison) -> None:
 
 def markdown(found: Comparison) -> str:
     """Return the comparison in Markdown."""
-    table = markdown_table(HEADER, [cells(*one) for one in _named_changes(found)], _TEXT)
+    table = markdown_table(HEADER, [cells(*one) for one in named_changes(found)], _TEXT)
     lines = "".join(f"- {in_line(line)}\n" for line in remarks(found))
     title = f"# {in_line(heading(found))}, images/s"
     return f"{title}\n\n{verdict_counts(found)}.\n\n{table}\n\n{lines}"
@@ -258,7 +258,7 @@ def markdown(found: Comparison) -> str:
 
 def table(found: Comparison) -> str:
     """Return CSV, one row per point under `COLUMNS`, full digits; unit by `rate_unit`."""
-    return csv_text([COLUMNS, *(_values(name, change) for name, change in _named_changes(found))])
+    return csv_text([COLUMNS, *(_values(name, change) for name, change in named_changes(found))])
 
 
 def _values(name: str, change: Change) -> Sequence[object]:

@@ -9,6 +9,7 @@ const PANELS = {
   efficiency: { column: `efficiency_${BASE}`, unit: "% of ideal", factor: 100, least: 110 },
   windows: { unit: "seconds", empty: "No windows were recorded." },
 };
+if (data.ratios) PANELS.ratio = { unit: "ratio", empty: "No point drawn here is in both runs." };
 const NO_BASELINE = baseline
   ? `Needs a point ${plain(baseline.name)}.`
   : "Needs a point on 1 device<br>and another to compare with it.";
@@ -68,6 +69,11 @@ function valueAxis(id, traces) {
   const { log, unit, least = 0 } = PANELS[id];
   const values = traces.filter(({ yaxis }) => yaxis !== "y2").flatMap(({ y }) => y);
   const title = { text: unit, standoff: 8 };
+  if (id === "ratio") {
+    const [low, high] = [Math.min(...values, 1), Math.max(...values, 1)];
+    const edge = Math.max(0.05, 0.4 * (high - low));
+    return { title, type: "linear", range: [Math.max(0, low - edge), high + edge], tickmode: "auto", tickformat: "~f" };
+  }
   if (log && logarithmic) {
     const drawn = values.filter((value) => value > 0);
     const ends = drawn.length > 0 ? [Math.min(...drawn) / 1.6, Math.max(...drawn) * 1.6] : [1, 10];

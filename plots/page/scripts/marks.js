@@ -45,8 +45,9 @@ function dotted(x, y) {
 
 /** Ideal scaling; for throughput over each network's own device counts, otherwise over all. */
 function idealTraces(id, counts, visible) {
-  if (counts.length < 2 || id === "windows") return [];
   const ends = [counts[0], counts[counts.length - 1]];
+  if (id === "ratio") return [dotted([ends[0] / 1.2, ends[1] * 1.2], [1, 1])];
+  if (counts.length < 2 || id === "windows") return [];
   if (id === "efficiency") return [dotted(ends, [100, 100])];
   const of = baseline?.devices ?? 1;
   if (id === "speedup") return [dotted(ends, ends.map((count) => count / of))];

@@ -41,6 +41,7 @@ function withGaps(line, points, drawing) {
 
 /** [value, low, high] of a point in a panel, or null; low and high may be missing. */
 function valueOf(point, id) {
+  if (id === "ratio") return data.ratios[point.row]?.filter((end) => end !== null) ?? null;
   const { column, factor = 1 } = PANELS[id];
   const text = point.cells[column];
   if (!text) return null;
@@ -70,6 +71,12 @@ function hoverOf(point, drawing) {
   if (cells[`speedup_${BASE}`]) {
     lines.push(`speed-up: ${six(cells[`speedup_${BASE}`])}`);
     if (point.speedup) lines.push(`95 % CI: ${point.speedup.map(six).join(" to ")}`);
+  }
+  const ratio = drawing === data.run && data.ratios?.[point.row];
+  if (ratio) {
+    const [value, ...ends] = ratio.map((end) => end?.toFixed(3));
+    const interval = ends.every(Boolean) ? ` (95 % CI ${ends.join(" to ")})` : "";
+    lines.push(`ratio to ${plain(data.over.name)}: ${value}${interval}`);
   }
   for (const [base, name] of Object.entries(EFFICIENCIES)) {
     if (cells[`efficiency_${base}`]) lines.push(`${name}: ${percentOf(cells, base)}`);
@@ -163,7 +170,7 @@ function windowTraces(line, points) {
 /** The traces of a panel, those of the overlaid run first; for windows, dots and bars. */
 function lineTraces(id, visible, last) {
   if (id === "windows") return visible.flatMap(([line, points]) => windowTraces(line, points));
-  const behind = data.over?.lines ?? [];
+  const behind = id === "ratio" ? [] : (data.over?.lines ?? []);
   return [
     ...behind.map((line, at) => lineTrace(line, pointsOf(line, at, data.over, last), id, data.over)),
     ...visible.map(([line, points]) => lineTrace(line, points, id, data.run)),

@@ -26,6 +26,7 @@ function viewParameters() {
   const words = document.getElementById("filter").value;
   if (words) found.set("filter", words.slice(0, MOST_FILTER));
   if (details && which.value !== firstPoint) found.set("point", data.run.names[which.value]);
+  if (wantedPrice() !== null) found.set("price", priceField.value);
   const { theme } = document.documentElement.dataset;
   if (theme) found.set("theme", theme);
   return found;
@@ -56,6 +57,10 @@ function restoreView(wanted) {
   logarithmic = wanted.get("scale") !== "linear";
   document.getElementById("scale")?.setAttribute("aria-pressed", String(logarithmic));
   zoom += 1;
+  if (priceField) {
+    priceField.value = /^[0-9.]{1,20}$/.test(wanted.get("price")) ? wanted.get("price") : "";
+    applyPrice();
+  }
   const at = heads.findIndex((head) => head.textContent === wanted.get("sort"));
   sortBy(at, wanted.get("order") !== "descending");
   const words = wanted.get("filter") ?? "";
@@ -81,7 +86,7 @@ function addressView() {
 /** Show the view of an address that a reader put in place of the present one. */
 function followAddress() {
   const wanted = addressView();
-  const keys = [...Object.keys(SWITCHES), "scale", "sort", "filter", "point", "theme"];
+  const keys = [...Object.keys(SWITCHES), "scale", "sort", "filter", "point", "price", "theme"];
   if (!keys.some((key) => wanted.has(key))) return; // a section of the page
   restoring = true;
   restoreView(wanted);
