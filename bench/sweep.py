@@ -399,6 +399,12 @@ def _check_names(fields: dict[str, Any]) -> None:
     for name in fields:
         if name not in FIELDS:
             raise SpecError(_unknown_field(name))
+    if fields.get("stop_accuracy") == FIELDS["stop_accuracy"].default:
+        problem = "no accuracy exceeds 1"
+        fix = "Leave it out to train all epochs"
+        raise SpecError(
+            error_line("stop_accuracy", expected="below 1", got=1, problem=problem, fix=fix)
+        )
     engine = fields.get("engine", "mxnet")
     if not isinstance(engine, str) or engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)

@@ -362,6 +362,15 @@ def _check_images(trial: Trial) -> None:
                 got=",".join(map(str, trial.model.image_shape)),
             )
         )
+    if trial.model.image_shape[0] not in {1, 3}:
+        raise SpecError(
+            error_line(
+                "image_shape",
+                expected="1 or 3 channels first",
+                got=list(trial.model.image_shape),
+                fix="Write [channels, height, width]",
+            )
+        )
     for name in ("rgb_mean", "rgb_std"):
         if len(trial.value(name)) != 3:
             raise SpecError(error_line(name, expected="3 numbers", got=len(trial.value(name))))

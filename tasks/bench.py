@@ -361,7 +361,11 @@ def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
             "Numbers of decoding threads, one point each: 1,2,4",
             empty="1, 2, 4 ... all cores",
         ),
-        "image_shape": OptionHelp("SHAPE", "Channels, height and width"),
+        "image_shape": OptionHelp(
+            "SHAPE",
+            "Channels, height and width",
+            empty="3,224,224, or a square that all images have",
+        ),
         "readers": OptionHelp(
             "N",
             "Processes that read at once; several have a core each, as workers on CPU devices do",
@@ -383,7 +387,7 @@ def bench_io(  # type: ignore[no-untyped-def]
     data,
     batch="32",
     nthreads="",
-    image_shape="3,224,224",
+    image_shape="",
     readers="1",
     windows="10",
     cold=False,
@@ -395,12 +399,16 @@ def bench_io(  # type: ignore[no-untyped-def]
     Reports images/s for each number of decoding threads. Exits with 5 if a point has no result,
     6 if a point reached no steady state.
     """
+    from bench.data.shard_checks import default_shape
+
     set_log_level(log_level)
+    given = [parse_int("--image-shape", part) for part in image_shape.split(",") if image_shape]
+    shape = given or list(default_shape(data, (3, 224, 224)))
     fields = {
         "mode": "test-io",
         "data_train": data,
         "batch_per_device": parse_int("--batch", batch),
-        "image_shape": [parse_int("--image-shape", part) for part in image_shape.split(",")],
+        "image_shape": shape,
         "windows": parse_int("--windows", windows),
         "device": "cpu",
         "devices": parse_int("--readers", readers),

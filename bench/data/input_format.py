@@ -101,6 +101,21 @@ def packing_recipe(data: str) -> Recipe | None:
     return _recipe(made.recipe) if made else None
 
 
+def smallest_image(data: str) -> tuple[int, int] | None:
+    """Return the least height and width of the images; None if a manifest lacks them."""
+    found = []
+    for path in shards(data):
+        try:
+            made = manifest.read(path)
+        except DataError:
+            return None
+        if made is None or made.smallest is None:
+            return None
+        found.append(made.smallest)
+    heights, widths = zip(*found, strict=True)
+    return min(heights), min(widths)
+
+
 def _recipe(values: dict[str, Any]) -> Recipe | None:
     known = {one.name: type(getattr(Recipe(), one.name)) for one in fields(Recipe)}
     kept = {name: value for name, value in values.items() if type(value) is known.get(name)}

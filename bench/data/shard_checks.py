@@ -6,6 +6,7 @@ its fields before it starts.
 
 from collections.abc import Sequence
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.augmentation_options import flag
@@ -17,10 +18,11 @@ from bench.data.input_format import (
     packing_recipe,
     path_of,
     read,
+    smallest_image,
 )
 from bench.data.shards import shards
 from bench.errors import SpecError, error_line, quoted
-from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.formats.recipe import Recipe, square_edge
 
 if TYPE_CHECKING:
     from bench.training.options import Options
@@ -86,6 +88,9 @@ def check_validation(options: "Options", given: Given = Given.OPTIONS) -> str:
     source, names = labels_of(options.data_train)
     where, fix = given.called("data_val"), "Give the validation shards of the same classes"
     check_classes(where, options.data_val, names, source, fix)
+    if {*_resolved(options.data_val)} & {*_resolved(options.data_train)}:
+        trained = given.called("data_train")
+        return f"note: {where}: has shards of {trained}, so the accuracy is that of trained images"
     wanted = _known_recipe(options.data_train)
     return recipe_note(where, options.data_val, wanted, options.data_train)
 
@@ -118,8 +123,19 @@ def fill_from_shards(
             "number of classes by --num-classes"
         ]
     if "--image-shape" not in named and recipe:
-        typed["image_shape"] = numbers_text(_fitting(usual, recipe))
+        typed["image_shape"] = numbers_text(default_shape(data, usual, typed["data_val"]))
     return notes
+
+
+def default_shape(
+    data: str, usual: tuple[int, int, int], validation: str = ""
+) -> tuple[int, int, int]:
+    """Return the usual image shape, or a square that all images of the shards have.
+
+    Raises SpecError if there are no shards.
+    """
+    recipe = packing_recipe(data)
+    return _fitting(usual, recipe, _limit(data, validation)) if recipe else usual
 
 
 def check_class_count(data: str, count: int, given: Given = Given.OPTIONS) -> list[str]:
@@ -144,21 +160,31 @@ def check_image_shape(options: "Options", given: Given = Given.OPTIONS) -> None:
     if options.benchmark or options.bandwidth:
         return
     recipe = _known_recipe(options.data_train)
-    edge = recipe.short_edge if recipe and recipe.keep_bytes != "all" else 0
+    limit = _limit(options.data_train, "" if options.test_io else options.data_val)
     size = options.image_shape[1:]
-    height, width = options.augmentation.fewest_pixels(size)
-    if recipe and edge and min(height, width) > edge:
-        shape = given.shape(_fitting(options.image_shape, recipe))
-        smaller = f"Give {shape}, or pack" if (height, width) == size else "Pack"
-        raise SpecError(
-            error_line(
-                given.called("image_shape"),
-                expected=f"at most {edge} pixels, the short edge of the images in "
-                f"{options.data_train}",
-                got=f"{width} x {height}",
-                fix=f"{smaller} with --short-edge {min(height, width)}",
-            )
+    needed = options.augmentation.fewest_pixels(size)
+    if not (recipe and limit) or (needed[0] <= limit[0] and needed[1] <= limit[1]):
+        return
+    shape = given.shape(_fitting(options.image_shape, recipe, limit))
+    small = min(limit) < recipe.short_edge
+    edge = f"short edge of the images in {options.data_train}"
+    pack = f"with --short-edge {min(needed)}" + " --enlarge-small" * small
+    raise SpecError(
+        error_line(
+            given.called("image_shape"),
+            expected=f"at most {limit[1]} x {limit[0]} pixels, the "
+            f"{'smallest packed image' if small else edge}",
+            got=f"{needed[1]} x {needed[0]}",
+            fix=f"Give {shape}, or pack {pack}" if needed == size else f"Pack {pack}",
         )
+    )
+
+
+def _resolved(data: str) -> list[Path]:
+    try:
+        return [path.resolve() for path in shards(data)]
+    except SpecError:
+        return []  # reported when the shards are read
 
 
 def _known_recipe(data: str) -> Recipe | None:
@@ -169,10 +195,26 @@ def _known_recipe(data: str) -> Recipe | None:
         return None  # reported when the shards are read
 
 
-def _fitting(usual: tuple[int, int, int], recipe: Recipe) -> tuple[int, int, int]:
-    """Return the usual image shape, or a square of the short edge if that is smaller."""
+def _limit(data: str, validation: str = "") -> tuple[int, int] | None:
+    """Return the height and width that all images of shards have; None if unknown."""
+    try:
+        recipe = packing_recipe(data)
+        smallest = [smallest_image(one) for one in (data, validation) if one]
+    except SpecError:
+        return None  # reported when the shards are read
+    known = [one for one in smallest if one]
+    if known:
+        return min(height for height, _ in known), min(width for _, width in known)
+    edge = recipe.short_edge if recipe and recipe.keep_bytes != "all" else 0
+    return (edge, edge) if edge else None
+
+
+def _fitting(
+    usual: tuple[int, int, int], recipe: Recipe, limit: tuple[int, int] | None
+) -> tuple[int, int, int]:
+    """Return the usual image shape, or a square within the limit if that is smaller."""
     channels, height, width = usual
-    edge = recipe.short_edge if recipe.keep_bytes != "all" else 0
-    if edge and edge < max(height, width):
-        height = width = edge
+    if limit and (limit[0] < height or limit[1] < width):
+        edge = min(limit)
+        height = width = edge if edge == recipe.short_edge else square_edge(edge)
     return 1 if recipe.color == "grey" else channels, height, width

@@ -7,7 +7,7 @@ from typing import Any
 from bench.errors import SpecError, brief, error_line, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import offsets_of
-from im2rec_tools.formats.tree import prepared_parts
+from im2rec_tools.formats.tree import lost_record_file, prepared_parts
 
 LIST = ".txt"
 _BESIDE = (".idx", ".lst", ".json")
@@ -54,12 +54,20 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
+def _of_folder(folder: Path) -> list[Path]:
+    """Return the .rec files of a folder; SpecError if one is missing beside its index."""
+    found = sorted(folder.glob("*.rec"))
+    if found and (lost := lost_record_file(folder)):
+        raise SpecError(lost)
+    return found
+
+
 def shards(data: str) -> tuple[Path, ...]:
     """Return the .rec files of `data`.
 
     `data` is a file, a folder, several of them joined by ';', or a .txt list. Other files in a
-    folder are ignored. Raises SpecError if there are none, or if a file occurs twice, because its
-    images would count twice.
+    folder are ignored. Raises SpecError if there are none, if one is missing beside its index, or
+    if a file occurs twice, because its images would count twice.
     """
     found: list[Path] = []
     for path in split_data(data):
@@ -72,7 +80,7 @@ def shards(data: str) -> tuple[Path, ...]:
                     fix="Give the .rec file",
                 )
             )
-        found += sorted(path.glob("*.rec")) if path.is_dir() else [path]
+        found += _of_folder(path) if path.is_dir() else [path]
     if not found:
         parts = prepared_parts(Path(data))
         if parts:

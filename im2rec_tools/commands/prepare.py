@@ -48,6 +48,7 @@ from im2rec_tools.formats.compression import uncompressed_name
 from im2rec_tools.formats.lists import Images, gather
 from im2rec_tools.formats.recipe import Recipe, describe
 from im2rec_tools.formats.tree import classes, sizes, walk, without_images
+from im2rec_tools.packing import manifest
 from im2rec_tools.packing.packer import PackJob, missing_shards, shard_of
 from im2rec_tools.packing.verify import ShardContents
 from im2rec_tools.progress import Plan, Progress, Update
@@ -294,6 +295,9 @@ def _read_back(shards: list[Path], processes: int) -> Iterator[Progress | ShardC
                     fix="Move the shard away and pack again",
                 )
             )
+        if isinstance(update, ShardContents):
+            least = tuple(min(size[axis] for size in update.sizes) for axis in (0, 1))
+            manifest.add_smallest(update.path, (least[0], least[1]))
         yield update
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import write_text
+from im2rec_tools.formats.recipe import square_edge
 from im2rec_tools.formats.tree import numbers_last
 from im2rec_tools.packing.colors import Colors, color_statistics
 from im2rec_tools.packing.verify import ShardContents
@@ -19,7 +20,6 @@ Shape = tuple[int, int, int]
 Sizes = Mapping[tuple[int, int], int]
 
 _CHECKOUT = Path(__file__).parents[2]
-_STRIDE = 32  # of ResNet: other edges waste the last pixels
 _LARGEST_CIFAR = 28  # up to this height ResNet-18 does not exist
 _BATCH = 16
 
@@ -103,9 +103,7 @@ def fitting_shape(sizes: Sizes, wanted: Shape) -> Shape:
     """Return the shape, or the largest square that fits all images."""
     if not too_small(sizes, wanted):
         return wanted
-    edge = min(*wanted[1:], *(min(size) for size in sizes))
-    if edge > _STRIDE:
-        edge -= edge % (_STRIDE if edge >= 3 * _STRIDE else 8)
+    edge = square_edge(min(*wanted[1:], *(min(size) for size in sizes)))
     return 3, edge, edge
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+_STRIDE = 32  # of ResNet: other edges waste the last pixels
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -26,6 +28,13 @@ class Recipe:
     color: Literal["color", "grey", "unchanged"] = "color"
     center_crop: bool = False
     labels: Literal["all", "first"] = "all"
+
+
+def square_edge(most: int) -> int:
+    """Return the edge of the square input for images with this short edge, in pixels."""
+    if most <= _STRIDE:
+        return most
+    return most - most % (_STRIDE if most >= 3 * _STRIDE else 8)
 
 
 def describe(recipe: Recipe | Mapping[str, Any]) -> str:

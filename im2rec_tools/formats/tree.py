@@ -31,10 +31,25 @@ def prepared_parts(path: Path) -> dict[str, Path]:
     return {name: path / name for name in _PARTS if any((path / name).glob("*.rec"))}
 
 
+def lost_record_file(folder: Path) -> str:
+    """Return the error of a .rec file that is missing beside its index; '' if none is."""
+    names = {one.name for one in folder.iterdir()}
+    for index in sorted(folder.glob("*.idx"), key=numbers_last):
+        rec = index.with_suffix(".rec")
+        # A file in progress has this name within its own.
+        if not any(rec.name in name for name in names):
+            problem = f"missing, but {index.name} exists"
+            fix = "Copy or pack it again, or remove the files beside it"
+            return error_line(rec, problem=problem, fix=fix)
+    return ""
+
+
 def record_files(path: Path) -> list[Path]:
     """Return the .rec file, or those of a folder; raise DataError for none."""
     if path.is_dir():
         found = sorted(path.glob("*.rec"), key=numbers_last)
+        if found and (lost := lost_record_file(path)):
+            raise DataError(lost)
         parts = prepared_parts(path)
         if not found and parts:
             raise DataError(

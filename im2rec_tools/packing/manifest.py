@@ -1,7 +1,7 @@
 """Manifest of a shard (NAME.json): source, recipe, versions, counts, checksums."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ class Manifest:
 
     crc32c          of the whole .rec, eight hex digits
     records_crc32c  of each record with its frame, eight hex digits each
+    smallest        least height and least width of its images; None in earlier manifests
     """
 
     schema: int
@@ -36,6 +37,7 @@ class Manifest:
     bytes: int
     crc32c: str
     records_crc32c: str
+    smallest: tuple[int, int] | None = None
 
 
 @dataclass(kw_only=True)
@@ -116,7 +118,15 @@ def is_packed(made: Manifest, number: int, framed: bytes) -> bool:
 
 def text(manifest: Manifest) -> str:
     """Return the text of the file; `read` is the inverse."""
-    return json.dumps(asdict(manifest), indent=1) + "\n"
+    known = {name: value for name, value in asdict(manifest).items() if value is not None}
+    return json.dumps(known, indent=1) + "\n"
+
+
+def add_smallest(rec: Path, smallest: tuple[int, int]) -> None:
+    """Write the least height and width of its images to a shard's manifest."""
+    made = read(rec)
+    if made and made.smallest != smallest:
+        write_text(rec.with_suffix(".json"), text(replace(made, smallest=smallest)))
 
 
 def write(

@@ -1,15 +1,20 @@
 """Fields of a sweep that contradict the shards on this machine."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.data.shard_checks import default_shape
 from bench.errors import SpecError
+from bench.sweep import parse_sweep
 from bench.trial import Trial, make
+from im2rec_tools.errors import DataError
+from im2rec_tools.formats.tree import record_files
 from launch.job.plan import host_warnings
-from launch.sweep import check_local_data
-from tests.support.data.trees import made, tree
+from launch.sweep import check_local_data, data_manifest
+from tests.support.data.trees import jpeg, made, tree
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +50,12 @@ def test_fields_that_fit_the_shards_have_no_notes(shards: Path) -> None:
         ({"num_classes": 1}, r"num_classes: expected 2 or more, .*labels\.txt, got 1\. Give 2$"),
         (
             {"image_shape": [3, 224, 224]},
-            r"image_shape: expected at most 64 pixels, .*, got 224 x 224\. "
+            r"image_shape: expected at most \d+ x 64 pixels, .*, got 224 x 224\. "
             r"Give \[3, 64, 64\], or pack with --short-edge 224$",
         ),
         (
             {"mode": "test-io", "image_shape": [3, 65, 65], "data_val": ""},
-            r"image_shape: expected at most 64 pixels, .* got 65 x 65\.",
+            r"image_shape: expected at most \d+ x 64 pixels, .* got 65 x 65\.",
         ),
     ],
 )
@@ -76,6 +81,40 @@ def test_more_classes_than_the_shards_are_noted_once(shards: Path) -> None:
     assert check_local_data([trial(shards, mode="test-io", data_val="", num_classes=1)]) == []
 
 
+def test_the_smallest_image_limits_the_shape(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 5, "dog": 5})
+    (root / "cat" / "small.jpg").write_bytes(jpeg(40, 45))
+    made(root)
+    line = (
+        r"image_shape: expected at most \d\d x 40 pixels, the smallest packed image, got 64 x 64\. "
+        r"Give \[3, 40, 40\], or pack with --short-edge 64 --enlarge-small$"
+    )
+    own = tmp_path / "t_rec"
+    with pytest.raises(SpecError, match=line):
+        check_local_data([trial(own)])
+    assert check_local_data([trial(own, image_shape=[3, 40, 45])]) == []
+    train, val = str(own / "train"), str(own / "val")
+    assert default_shape(train, (3, 224, 224), val) == (3, 40, 40)
+
+
+def test_shards_of_training_do_not_validate(shards: Path) -> None:
+    (note,) = check_local_data([trial(shards, data_val=str(shards / "train"))])
+    assert note.startswith("note: data_val: has shards of data_train, so the accuracy is that of")
+
+
+def test_a_lost_shard_is_named(shards: Path, tmp_path: Path) -> None:
+    shutil.copytree(shards, tmp_path / "own")
+    lost = tmp_path / "own" / "train" / "train_1.rec"
+    lost.unlink()
+    line = r"train_1\.rec: missing, but train_1\.idx exists\. Copy or pack it again"
+    with pytest.raises(SpecError, match=line):
+        data_manifest(trial(tmp_path / "own"))
+    with pytest.raises(DataError, match=line):
+        record_files(lost.parent)
+    lost.with_name(".train_1.rec.part").touch()  # it is being written
+    assert len(record_files(lost.parent)) == 1
+
+
 def test_shards_elsewhere_and_simulated_points_are_not_checked(shards: Path) -> None:
     away = trial(shards, data_train="/nowhere/train", data_val="", num_classes=1)
     assert check_local_data([away, trial(shards, engine="fake", num_classes=1)]) == []
@@ -86,6 +125,12 @@ def test_a_target_is_a_fraction(shards: Path, target: float) -> None:
     line = f"stop_accuracy: expected a fraction from 0 to 1, got {float(target)}. Give 0.9 for 90 %"
     with pytest.raises(SpecError, match=line):
         trial(shards, stop_accuracy=target)
+
+
+def test_a_target_of_one_is_no_target(tmp_path: Path) -> None:
+    text = "stop_accuracy = 1.0\n[[points]]\ndevices = 1\n"
+    with pytest.raises(SpecError, match="stop_accuracy: expected below 1, got 1; no accuracy"):
+        parse_sweep(tmp_path / "s.toml", text)
 
 
 def test_points_on_several_hosts_need_a_list_of_hosts(shards: Path) -> None:

@@ -207,7 +207,9 @@ def test_classes_and_shape_are_those_of_the_shards(photographs: Path, tmp_path: 
     assert train_imagenet.parse([data, "--network=inception-v3"]).image_shape == (3, 256, 256)
     with pytest.raises(SpecError, match="--num-classes: expected 10 or more, the classes of"):
         train_imagenet.parse([data, "--num-classes=9"])
-    with pytest.raises(SpecError, match="--image-shape: expected at most 256 pixels, the short"):
+    with pytest.raises(
+        SpecError, match="--image-shape: expected at most 256 x 256 pixels, the short"
+    ):
         train_imagenet.parse([data, "--image-shape=3,299,299"])
     enlarging = ["--random-resized-crop=1", "--image-shape=3,299,299"]
     assert train_imagenet.parse([data, *enlarging]).image_shape == (3, 299, 299)
