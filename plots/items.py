@@ -1,7 +1,7 @@
 """Lists of a report: sentences with nested parts, for a terminal and for Markdown."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from plots.format import in_line
@@ -9,15 +9,25 @@ from plots.format import in_line
 
 @dataclass(frozen=True)
 class Item:
-    """A sentence, or a heading without its colon and the parts below it."""
+    """A sentence, or a heading without its colon and the parts below it.
+
+    caveat  whether it limits what the results show
+    """
 
     text: str
     parts: tuple[str, ...] = ()
+    caveat: bool = False
 
 
 def one_sentence(item: Item) -> str:
     """Return the item in one line, such as 'Caveats: n = 1; no steady state.'."""
     return f"{item.text}: {'; '.join(item.parts).rstrip('.')}." if item.parts else item.text
+
+
+def shortened(item: Item, most: int) -> Item:
+    """Return the item with its first parts and the number of the others."""
+    more = len(item.parts) - most
+    return replace(item, parts=(*item.parts[:most], f"{more} more")) if more > 0 else item
 
 
 def plain_lines(items: Iterable[Item], width: int | None = None, indent: str = "") -> list[str]:

@@ -14,7 +14,7 @@ from plots.format import (
     list_names,
     significant,
 )
-from plots.items import Item, one_sentence
+from plots.items import Item, one_sentence, shortened
 from plots.quality import quality_sentence
 from results.quality import Quality
 from results.rates import Ratio
@@ -30,6 +30,8 @@ _MOST_NAMED_CAVEATS, _MOST_TEXTS = 3, 2
 # If the lower CI end of an efficiency exceeds this, the efficiency is too good.
 _ABOVE = 1.01
 _MOST_NAMED = 4
+# Sentences that a first screen has room for, and parts of each.
+_MOST_KEYS, _MOST_KEY_PARTS = 5, 2
 _UNCERTAIN = "too uncertain to use"
 _POINT_KINDS = {"test-io": "input-pipeline", "bandwidth": "bandwidth"}
 
@@ -46,25 +48,34 @@ def size(row: ScalingRow) -> tuple[int, float]:
     return row.trial.layout.devices, row.rate.images_per_second if row.rate else 0.0
 
 
-def scaling_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
-    """Yield each network's fastest point on the most devices, with its efficiency.
+def largest_points(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+    """Return each network's fastest point on the most devices.
 
     Skips oversubscribed points and points whose CI is wider than their throughput.
     """
+    return _largest(_reliable_rows(rows))
+
+
+def _top_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
+    """Yield each network's fastest point on the most devices, with its efficiency."""
     good = _reliable_rows(rows)
-    if not good:
-        # The first sentence of a simulated run already makes this claim.
-        if rows and not scripted:
-            yield Item("No point supports a performance claim.")
-        yield from _left_out(rows, [])
-        return
     tops = _largest(good)
+    if not tops:
+        return
     sizes = {(network_label(row), row.trial.layout.devices) for row in tops}
     rivals = [row for row in good if (network_label(row), row.trial.layout.devices) in sizes]
     real = "Highest throughput of each network on" if len(rivals) > len(tops) else "On"
     where = f"{'Scripted results on' if scripted else real} {_most_devices(tops, rows)}"
     yield Item(f"{where}{_ideal(tops)}", tuple(_network_texts(tops, good)))
-    yield from _left_out(rows, tops)
+
+
+def _scaling_caveats(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
+    """Yield the points left out of the networks' results, and why nothing scales."""
+    good = _reliable_rows(rows)
+    # The first sentence of a simulated run already makes this claim.
+    if rows and not good and not scripted:
+        yield Item("No point supports a performance claim.", caveat=True)
+    yield from _left_out(rows, _largest(good))
     if (
         not any(row.shown_scaling for row in good)
         and len({row.trial.layout.devices for row in good}) > 1
@@ -72,7 +83,7 @@ def scaling_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Ite
         wanted = next((str(row.chosen_baseline) for row in rows if row.chosen_baseline), "")
         lacking = f"speed-up vs {wanted}" if wanted else "speed-up baseline"
         usable = "usable " * any(row.shown_scaling for row in rows)
-        yield Item(f"Scaling is not available: no {usable}point has a {lacking}.")
+        yield Item(f"Scaling is not available: no {usable}point has a {lacking}.", caveat=True)
 
 
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
@@ -96,7 +107,7 @@ def _left_out(rows: Sequence[ScalingRow], tops: Sequence[ScalingRow]) -> Iterato
         if row.rate and row.trial.layout.devices >= largest[network_label(row)]
     ]
     if named:
-        yield Item(f"Left out as too uncertain: {_named(named)}.")
+        yield Item(f"Left out as too uncertain: {_named(named)}.", caveat=True)
 
 
 def _devices(rows: Sequence[ScalingRow], network: str) -> list[int]:
@@ -127,7 +138,7 @@ def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str
 
 def _ideal(tops: Sequence[ScalingRow]) -> str:
     """Return what 100 % of ideal is, ' (ideal: 256 times the throughput of 1 GPU)'."""
-    compared = [row for row in tops if _is_compared(row)]
+    compared = [row for row in tops if is_compared(row)]
     if not compared:
         return ""
     chosen = compared[0].chosen_baseline
@@ -138,7 +149,7 @@ def _ideal(tops: Sequence[ScalingRow]) -> str:
     return f" (ideal: {times} times the throughput of 1 {device_noun(compared, 1)})"
 
 
-def _is_compared(row: ScalingRow) -> bool:
+def is_compared(row: ScalingRow) -> bool:
     """Return whether the row has a meaningful efficiency vs another device count."""
     shown = row.shown_scaling
     return bool(shown and row.trial.layout.devices != shown.baseline.devices and _efficiency(row))
@@ -172,7 +183,7 @@ def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool) -> s
     """
     text = _rate_text(row, rows)
     text += "" if alike else f" on {row.trial.layout.devices}"
-    if not row.shown_scaling or not _is_compared(row):
+    if not row.shown_scaling or not is_compared(row):
         return text
     return f"{text}, {format_percent(row.shown_scaling.efficiency)} of ideal"
 
@@ -221,11 +232,11 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
 def caveats(run: Run) -> Iterator[Item]:
     """Yield the missing results and baselines, then the caveats about the others."""
     lost = list(_missing(run))
-    yield from map(Item, lost)
+    yield from (Item(one, caveat=True) for one in lost)
     unsure = [*_noted_points(run.rows), *_uncertain(run.rows), *_point_caveats(run.rows)]
     if unsure:
         marked = " (! marks a point in the table)" if any(r.has_caveats for r in run.rows) else ""
-        yield Item(f"Caveats{marked}", tuple(unsure))
+        yield Item(f"Caveats{marked}", tuple(unsure), caveat=True)
     elif not lost and all(row.quality is Quality.PUBLISHABLE for row in run.rows):
         yield Item("No caveats were found in the records.")
 
@@ -360,14 +371,33 @@ def summary_items(run: Run) -> list[Item]:
     trained = [row for row in run.rows if row.trial.mode in TRAINING]
     return [
         *map(Item, _provenance(run)),
-        *scaling_items(trained, scripted=run.rehearsal),
+        *_top_items(trained, scripted=run.rehearsal),
+        *_sentences(run, trained),
+    ]
+
+
+def _sentences(run: Run, trained: Sequence[ScalingRow]) -> list[Item]:
+    """Return the summary after the results of the networks."""
+    publishable = all(row.quality is Quality.PUBLISHABLE for row in run.rows if row.quality)
+    return [
+        *_scaling_caveats(trained, scripted=run.rehearsal),
         *map(Item, baseline_sentence(trained)),
         *map(Item, _other_modes(run.rows)),
         *([Item(_trained(run, trained))] if trained else []),
-        *map(Item, quality_sentence(run)),
+        *(Item(one, caveat=not publishable) for one in quality_sentence(run)),
         *caveats(run),
         *earlier_items(run.earlier, {row.trial.key: row.name for row in run.rows}),
     ]
+
+
+def key_items(run: Run) -> list[Item]:
+    """Return at most five sentences of the summary, caveats before others.
+
+    They stand beside the results of the networks and the source of the figures.
+    """
+    found = _sentences(run, [row for row in run.rows if row.trial.mode in TRAINING])
+    kept = sorted(range(len(found)), key=lambda at: not found[at].caveat)[:_MOST_KEYS]
+    return [shortened(found[at], _MOST_KEY_PARTS) for at in sorted(kept)]
 
 
 def enumeration(words: Sequence[str], most: int = 99) -> str:

@@ -22,12 +22,14 @@ from plots.page.details import packed_details
 from plots.page.facts import environment_facts, host_table
 from plots.page.panels import panel_data
 from plots.page.ratios import RatioTable, ratio_table
-from plots.summary import summary_items
+from plots.page.tiles import tiles
+from plots.summary import key_items, summary_items
 from plots.tables import predictions
 from plots.tables.scaling import column_notes, filled_table, point_notes, trouble_lines
 from results.cost.cost import JOULE, NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.prediction.calibration import NO_PREDICTIONS, Predictions
+from results.quality import Quality
 from results.rates import ASSUMED_SCATTER
 from results.run import Run
 
@@ -101,6 +103,8 @@ def _known(
         "run": run,
         "format": FORMAT,
         "data": data,
+        "tiles": tiles(run.rows),
+        "keys": attempt_items(failures, "first sentences", lambda: key_items(run)),
         "words": attempt_items(failures, "summary", lambda: summary_items(run)),
         "troubles": trouble_lines(run.troubles),
         "machine": hardware(environment),
@@ -118,6 +122,7 @@ def _known(
         "reproduce": reproduce_note(run),
         "status_text": status_text,
         "note_texts": texts,
+        "quality_class": _quality_class,
         "one_sentence": one_sentence,
         "named": list(zip(point_names([row.trial for row in run.rows]), run.rows, strict=True)),
         "try_header": TRY_HEADER,
@@ -138,6 +143,12 @@ def _ratios(run: Run, over: Run | None, failures: Failures | None) -> RatioTable
     if failures is None:
         return ratio_table(run, over)
     return failures.attempt("ratios", lambda: ratio_table(run, over), RatioTable())
+
+
+def _quality_class(quality: str) -> str:
+    """Return the class of the style sheet for a quality."""
+    order = [str(one) for one in (Quality.PUBLISHABLE, Quality.INDICATIVE)]
+    return f"quality-{order.index(quality) if quality in order else len(order)}"
 
 
 def _predicted(run: Run, found: Predictions) -> dict[str, Any]:

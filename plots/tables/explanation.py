@@ -18,6 +18,20 @@ VERDICT_NOTE = (
     "verdict: what bounds the point, with its share of the step; 'fab report.explain' prints the "
     "evidence. compute: less than 8 % of the step is lost."
 )
+# The verdict for readers who do not know its name.
+VERDICT_WORDS = {
+    Cause.COMPUTE: "compute bound",
+    Cause.INPUT: "input bound",
+    Cause.LINK: "network bound",
+    Cause.SERVER: "server bound",
+    Cause.STRAGGLER: "slow rank",
+    Cause.CORES: "cores shared",
+    Cause.INTERFERENCE: "other programs",
+    Cause.SYNC: "synchronization bound",
+    Cause.MACHINE: "machine limits",
+    Cause.SEVERAL: "several causes",
+    Cause.NOT_MEASURED: "cause unknown",
+}
 _FAB = ".venv/bin/fab"
 _SWEEP_COMMAND = ("fab", "bench.sweep")
 _IDLE_SECONDS = "600"

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from plots.items import Item
-from plots.summary import caveats, summary
+from plots.items import Item, shortened
+from plots.summary import caveats, key_items, summary, summary_items
 from results.record import Record
 from results.run import with_baseline
 from results.scaling import scaling
@@ -209,3 +209,21 @@ def test_batches_are_told_where_there_is_one_for_all() -> None:
 def test_the_networks_on_real_images_are_named_where_others_had_none() -> None:
     real = point(2, 9, network="resnet", num_layers=18, mode="real", data_train="d")
     assert "with synthetic images (real images: resnet-18) on" in said([*three(), real])
+
+
+def test_five_sentences_at_most_lead_the_page_and_caveats_are_kept_first() -> None:
+    failed = [point(n, 9.0, status="hung", **DIST) for n in (4, 8, 16, 32)]
+    reading = point(1, 400, mode="test-io", data_train="d")
+    served = [point(n, 9.0 * n, **DIST) for n in (1, 2)]
+    study = run([*three(), reading, *served, *failed], missing=("alexnet local x8",))
+    whole, found = summary_items(study), key_items(study)
+    assert len(found) == 5 < len(whole)
+    texts = [one.text for one in found]
+    assert [one.text for one in whole if one.text in texts] == texts  # in the same order
+    assert {one.text for one in whole if one.caveat} <= set(texts)
+    assert not any("images/s (95 % CI" in part for one in found for part in one.parts)
+
+
+def test_a_long_list_of_caveats_is_counted_on_the_page() -> None:
+    assert shortened(Item("Caveats", ("a", "b", "c", "d")), 2).parts == ("a", "b", "2 more")
+    assert shortened(Item("Caveats", ("a", "b")), 2).parts == ("a", "b")

@@ -23,10 +23,11 @@ def test_arrow_keys_move_between_points_with_the_details_of_hover(opened: Page) 
     details = {row: hover(opened, "rate", row) for row in (0, 2, 3)}
     opened.mouse.move(0, 0)
     opened.locator("#reset").focus()
-    for panel in PANELS:  # in the order of the page
+    below = [panel for panel in PANELS if panel != "efficiency"]  # that is on the first screen
+    for panel in below:
         opened.keyboard.press("Tab")
         assert opened.evaluate("document.activeElement.id") == panel
-    for _ in range(3):
+    for _ in below[1:]:
         opened.keyboard.press("Shift+Tab")
     assert opened.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     opened.keyboard.press("ArrowRight")

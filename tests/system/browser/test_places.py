@@ -92,6 +92,28 @@ def test_dark_follows_the_system_and_the_button_and_paper_is_light(
         assert tab.evaluate(ink) == "rgb(28, 30, 33)"
 
 
+def places(tab: Page, *parts: str) -> list[Any]:
+    return [tab.locator(part).bounding_box() for part in parts]
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["desk", "phone"])
+def test_tiles_sentences_and_the_efficiency_are_on_the_first_screen(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(page(load(ROOT / "docs" / "runs" / "demo")))
+    view: Any = {"width": size[0], "height": size[1]}
+    with visit(browser, path, viewport=view) as tab:
+        tile, words, figure = places(tab, "#tiles li:last-child", "#summary > ul", "#efficiency")
+        assert tab.locator("#summary .caveat [aria-label=Caveat]").count() == 2
+        assert tile["y"] + tile["height"] < words["y"]
+        assert words["y"] + words["height"] < size[1]
+        if size[0] > 1000:
+            assert figure["y"] + figure["height"] < size[1]
+        else:
+            assert words["y"] < figure["y"] < size[1] - 60
+
+
 def test_a_phone_scrolls_no_page_sideways(browser: Browser, report: Path) -> None:
     size: Any = {"width": 390, "height": 844}
     with visit(browser, report / "index.html", viewport=size, has_touch=True) as tab:
