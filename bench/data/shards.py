@@ -89,7 +89,7 @@ def shards(data: str) -> tuple[Path, ...]:
                     data,
                     expected=".rec files",
                     got=f"a prepared folder ({', '.join(parts)})",
-                    fix=f"Give one part of it, such as {next(iter(parts.values()))}",
+                    fix=f"Give {' or '.join(map(str, parts.values()))}",
                 )
             )
         raise SpecError(

@@ -22,6 +22,10 @@ Sizes = Mapping[tuple[int, int], int]
 _CHECKOUT = Path(__file__).parents[2]
 _LARGEST_CIFAR = 28  # up to this height ResNet-18 does not exist
 _BATCH = 16
+# The commented point of a sweep file, with and without validation images.
+_ACCURACY = 'Time to accuracy: remove the "#" to train until a validation exceeds 0.9.'
+_EPOCHS = 'Epochs: remove the "#" to train for 10 epochs.'
+_STOP = "# stop_accuracy = 0.9           # the point fails if no epoch exceeds it\n"
 
 
 def parse_shape(called: str, text: str) -> Shape:
@@ -209,7 +213,7 @@ kvstore = "local"               # or "dist_sync" for several workers
 devices = 1                     # or a list: [1, 2, 4]
 batch_per_device = {_batch(made)}
 
-# Accuracy: remove the "#" to train for 10 epochs, with a validation after each.
+# {_ACCURACY if made.has_val else _EPOCHS}
 # [[points]]
 # network = "resnet-{_depth(made.shape)}"
 # kvstore = "local"
@@ -217,7 +221,7 @@ batch_per_device = {_batch(made)}
 # batch_per_device = {_batch(made)}
 # windows = 0                   # all epochs
 # num_epochs = 10
-"""
+{_STOP * made.has_val}"""
 
 
 def _quoted(value: object) -> str:

@@ -55,14 +55,14 @@ def test_the_points_of_a_sweep_file_load_and_its_commented_point_too(
 ) -> None:
     sizes = {(256, 256): 45}
     text = sweep_text(replace(FACTS, wanted=shape, sizes=sizes, has_val=has_val))
-    (tmp_path / "x.toml").write_text(text.replace("\n# [[points]]", "\n[[points]]"))
-    both = (tmp_path / "x.toml").read_text().partition("# Accuracy")[2].splitlines()
-    active = "\n".join(line.removeprefix("# ") for line in both[1:])
-    (tmp_path / "x.toml").write_text(f"{text.partition('# Accuracy')[0]}{active}\n")
+    above, table, below = text.partition("# [[points]]")
+    active = "\n".join(line.removeprefix("# ") for line in (table + below).splitlines())
+    (tmp_path / "x.toml").write_text(f"{above}{active}\n")
     first, second = load_sweep(str(tmp_path / "x.toml")).trials
     assert first.model.image_shape == shape
     assert (first.measuring.windows, second.measuring.windows) == (60, 0)
     assert bool(first.data.val) == has_val
+    assert second.data.stop_accuracy == (0.9 if has_val else 1)
     assert ("--data-val" in next_commands(replace(FACTS, has_val=has_val))[-1]) == has_val
 
 
