@@ -112,7 +112,7 @@ def fitting_shape(sizes: Sizes, wanted: Shape) -> Shape:
 
 
 def small_image_lines(made: PreparedFolder, short_edge: int) -> list[str]:
-    """Report images below the input that was asked for, with both remedies."""
+    """Report images below the input that was asked for; the better remedy first."""
     small = too_small(made.sizes, made.wanted)
     if not small:
         return []
@@ -120,13 +120,22 @@ def small_image_lines(made: PreparedFolder, short_edge: int) -> list[str]:
     least = min(small, key=lambda size: (min(size), max(size)))
     needed = max(height, width)
     edge = f" --short-edge {needed}" if short_edge < needed else ""
-    smaller = _commas(made.shape)
+    count, total = sum(small.values()), sum(made.sizes.values())
+    enlarge = (
+        f"enlarge them: move {made.folder} away, then run this command again with"
+        f"{edge} --enlarge-small"
+    )
+    crop = (
+        f"train on the center {made.shape[1]} x {made.shape[2]} pixels of every image, also of "
+        f"larger ones: --image-shape {_commas(made.shape)} ({made.path.name} has it)"
+    )
+    # A crop for a few small images costs all others most of their content.
+    first, second = (enlarge, crop) if count < total else (crop, enlarge)
     return [
-        f"note: {sum(small.values())} of {sum(made.sizes.values())} images are smaller than the "
-        f"network's input, {height} x {width} pixels; the smallest has {least[0]} x {least[1]}",
-        f"  either train on smaller images: --image-shape {smaller} ({made.path.name} has it)",
-        f"  or enlarge them: move {made.folder} away, then run this command again with"
-        f"{edge} --enlarge-small",
+        f"note: {count} of {total} images are smaller than the network's input, "
+        f"{height} x {width} pixels; the smallest has {least[0]} x {least[1]}",
+        f"  either {first}",
+        f"  or {second}",
     ]
 
 
@@ -188,7 +197,7 @@ def sweep_text(made: PreparedFolder) -> str:
     folder = _from_checkout(made.folder)
     small = sum(too_small(made.sizes, made.wanted).values())
     wanted = ", ".join(map(str, made.wanted))
-    why = f"   # {small} images are smaller than [{wanted}]" if small else ""
+    why = f"   # center of each image: {small} are smaller than [{wanted}]" if small else ""
     val = f"data_val = {_quoted(folder / 'val')}\n" if made.has_val else ""
     return f"""\
 # Train on the images of {made.name}: {made.images} for training, {made.classes} classes.

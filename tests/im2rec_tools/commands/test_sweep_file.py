@@ -67,16 +67,24 @@ def test_the_points_of_a_sweep_file_load_and_its_commented_point_too(
 
 
 def test_small_images_are_reported_with_both_remedies() -> None:
-    first, smaller, enlarge = small_image_lines(FACTS, short_edge=256)
+    first, enlarge, crop = small_image_lines(FACTS, short_edge=256)
     assert first == (
         "note: 5 of 45 images are smaller than the network's input, 224 x 224 pixels; the smallest "
         "has 203 x 300"
     )
-    assert "--image-shape 3,192,192" in smaller
+    assert enlarge.startswith("  either enlarge them")
     assert enlarge.endswith("--enlarge-small")
-    assert small_image_lines(FACTS, short_edge=64)[-1].endswith("--short-edge 224 --enlarge-small")
+    center = "  or train on the center 192 x 192 pixels of every image, also of larger ones: "
+    assert crop.startswith(f"{center}--image-shape 3,192,192")
+    assert small_image_lines(FACTS, short_edge=64)[1].endswith("--short-edge 224 --enlarge-small")
     assert small_image_lines(replace(FACTS, wanted=(3, 192, 203)), short_edge=256) == []
-    assert "image_shape = [3, 192, 192]   # 5 images" in sweep_text(FACTS)
+    assert "image_shape = [3, 192, 192]   # center of each image: 5 are" in sweep_text(FACTS)
+
+
+def test_small_images_alone_are_cropped_rather_than_enlarged() -> None:
+    _, crop, enlarge = small_image_lines(replace(FACTS, sizes={(64, 90): 45}), short_edge=256)
+    assert crop.startswith("  either train on the center 64 x 64 pixels")
+    assert enlarge.startswith("  or enlarge them")
 
 
 @pytest.mark.parametrize(
