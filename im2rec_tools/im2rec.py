@@ -20,6 +20,7 @@ if not __package__:
     raise SystemExit(2)
 
 from im2rec_tools.cli import DRY_RUN, percentage, run_plan, run_program
+from im2rec_tools.commands.arguments import MAX_BAD
 from im2rec_tools.commands.pack import count_listed, pack_lists
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats import lists
@@ -94,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     add("--encoding", default=".jpg", choices=[".jpg", ".png"], help="Image format")
     add("--pack-label", action="store_true", help="Store several labels per image")
     add = parser.add_argument_group("Options that upstream does not have").add_argument
-    text = "Fail if more than this percentage of the images cannot be packed [%(default)s %%]"
+    text = f"{MAX_BAD.text} [%(default)s %%]"
     add("--max-bad", default="0.1", metavar="PERCENT", help=text)
     add("--dry-run", action="store_true", help=DRY_RUN.text)
     return parser

@@ -1,5 +1,6 @@
 """Options that several data commands share."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -110,12 +111,19 @@ PROCESSES = Option(
 MAX_BAD = Option(
     "max-bad",
     "PERCENT",
-    "Fail if more than this percentage of the images cannot be packed",
+    "Fail if more than this percentage, rounded up to whole images, cannot be packed",
     default="0.1",
     parse=percentage,
     unit="%",
     group=_WORK,
 )
+
+
+def allowed_bad(total: int, share: float) -> int:
+    """Return how many may be bad: the share, rounded up to whole images or files."""
+    return math.ceil(round(total * share, 6))
+
+
 ENCODING = (
     Option(
         "short-edge",

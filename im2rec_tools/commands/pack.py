@@ -14,6 +14,7 @@ from im2rec_tools.commands.arguments import (
     IMAGES_PER_SHARD,
     MAX_BAD,
     PROCESSES,
+    allowed_bad,
 )
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import format_size, lock, tsv_line, write_text
@@ -45,7 +46,8 @@ class TooManyBadError(DataError):
 def pack_lists(work: PackJob, max_bad: float) -> Iterator[Update]:
     """Pack the lists without a shard; the last update is a line of totals.
 
-    max_bad: fraction of bad images above which DataError is raised, after packing.
+    max_bad: fraction of bad images above which DataError is raised, after packing; rounded up to
+    whole images.
     """
     totals: dict[Path, int] = {}
     for lst in work.lists:  # check all before writing anything
@@ -100,12 +102,13 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
         refused_path(work).unlink(missing_ok=True)
     size = format_size(sum(one.bytes for one in made))
     text = f"{total - bad} images in {len(shards)} shards, {size}, {bad} bad: {work.folder}"
-    if bad > total * max_bad:
+    allowed = allowed_bad(total, max_bad)
+    if bad > allowed:
         raise TooManyBadError(
             bad / total,
             error_line(
                 text,
-                problem=f"more bad images than --max-bad {max_bad * 100:g} % allows",
+                problem=f"more bad images than --max-bad {max_bad * 100:g} % allows ({allowed})",
                 fix=(
                     "Fix them and pack into another folder, or run the same command with "
                     f"--max-bad {_percent_above(bad / total)}"

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from im2rec_tools.cli import Command, Option, path, path_or_none
-from im2rec_tools.commands.arguments import MAX_BAD
+from im2rec_tools.commands.arguments import MAX_BAD, allowed_bad
 from im2rec_tools.errors import DamagedTarError, DataError, error_line
 from im2rec_tools.files import (
     check_space,
@@ -67,7 +67,7 @@ def untar(
     """Plan to unpack each class tar to ROOT/CLASS, and other files to ROOT.
 
     scratch  folder of a class until it is complete
-    max_bad  fraction of rejected files above which the plan fails
+    max_bad  fraction of rejected files, rounded up, above which the plan fails
     also_in  folders where a class may exist already
 
     Existing classes are skipped. Links, devices and names outside the folder are rejected and
@@ -253,8 +253,9 @@ def _total_lines(root: Path, count: _Totals, max_bad: float) -> Iterator[str]:
     if count.damaged:
         problem = f"{text}; {count.damaged} class tars are damaged"
         raise DataError(error_line("", problem=problem, fix="Get the tar again"))
-    if len(count.bad) > max_bad * (there + len(count.bad)):
-        problem = f"{text}; --max-bad allows {max_bad * 100:g} %"
+    allowed = allowed_bad(there + len(count.bad), max_bad)
+    if len(count.bad) > allowed:
+        problem = f"{text}; --max-bad {max_bad * 100:g} % allows {allowed}"
         raise DataError(error_line("", problem=problem, fix="Run again with a higher --max-bad"))
     yield text
 
@@ -279,7 +280,11 @@ UNTAR = Command(
             parse=path_or_none,
             empty="ROOT",
         ),
-        replace(MAX_BAD, text="Fail if more than this share of the files is rejected", group=""),
+        replace(
+            MAX_BAD,
+            text="Fail if more than this percentage, rounded up to whole files, is rejected",
+            group="",
+        ),
     ),
     plan=_plan,
 )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from im2rec_tools.commands.arguments import allowed_bad
 from im2rec_tools.commands.pack import PACK
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
@@ -65,15 +66,33 @@ def test_hostile_images_are_left_out_with_their_reasons(tmp_path: Path) -> None:
 
 def test_too_many_bad_images_are_a_failure_that_keeps_what_is_packed(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"cat": 9})
-    (root / "cat" / "text.jpg").write_text("hello")
+    for name in ("text.jpg", "more.jpg"):
+        (root / "cat" / name).write_text("hello")
     given = {"prefix": str(tmp_path / "x"), "root": str(root)}
     with pytest.raises(
-        DataError, match=r"1 bad: .* more bad images than --max-bad 0\.1 % allows.* --max-bad 10$"
+        DataError, match=r"2 bad: .* than --max-bad 0\.1 % allows \(1\).* --max-bad 19$"
     ):
         lines(PACK.planned(given))
     before = (tmp_path / "x.rec").stat().st_mtime_ns
-    assert "1 bad" in lines(PACK.planned({**given, "max_bad": "10 %"}))[-1]
+    assert "2 bad" in lines(PACK.planned({**given, "max_bad": "19 %"}))[-1]
     assert (tmp_path / "x.rec").stat().st_mtime_ns == before
+
+
+def test_one_bad_image_is_packed_around_unless_none_is_allowed(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 9})
+    (root / "cat" / "text.jpg").write_text("hello")
+    given = {"prefix": str(tmp_path / "x"), "root": str(root)}
+    assert "1 bad" in lines(PACK.planned(given))[-1]
+    with pytest.raises(DataError, match=r"--max-bad 0 % allows \(0\).* --max-bad 10$"):
+        lines(PACK.planned({**given, "max_bad": "0"}))
+
+
+@pytest.mark.parametrize(
+    ("total", "share", "allowed"),
+    [(201, 0.001, 1), (1000, 0.001, 1), (1001, 0.001, 2), (100, 0.07, 7), (9, 0, 0), (9, 1, 9)],
+)
+def test_the_share_of_bad_images_is_rounded_up(total: int, share: float, allowed: int) -> None:
+    assert allowed_bad(total, share) == allowed
 
 
 def test_a_shard_without_a_readable_image_is_refused(tmp_path: Path) -> None:

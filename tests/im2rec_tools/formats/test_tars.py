@@ -91,6 +91,13 @@ def test_a_rerun_rejects_no_name_twice(tmp_path: Path) -> None:
         assert "3 rejected" in untar(tmp_path / "a.tar", tmp_path / "u", max_bad="100%")[-1]
 
 
+def test_one_rejected_name_is_no_failure_unless_none_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(inner({"../b.jpg": b"x", "n1.tar": inner({"a.jpg": b"x"})}))
+    assert "1 rejected" in untar(tmp_path / "a.tar", tmp_path / "u", max_bad="0.1")[-1]
+    with pytest.raises(DataError, match=r"--max-bad 0 % allows 0\. Run again"):
+        untar(tmp_path / "a.tar", tmp_path / "u", max_bad="0")
+
+
 def test_a_named_pipe_is_no_tar(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.tar")
     with pytest.raises(DataError, match="expected a regular file"):
