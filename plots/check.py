@@ -7,7 +7,7 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -21,6 +21,7 @@ from plots.format import list_names
 from plots.markdown import document
 from plots.report import EXTRA, build, libraries
 from plots.results_csv import table_csv
+from results.comparison.baselines import readable_baselines, saved_times
 from results.comparison.references import reference, table_names
 from results.cost.cost import Costs
 from results.cost.cost import costs as point_costs
@@ -92,11 +93,15 @@ class ReportOrigin:
     behind  the run that its figure shows behind this one
     excuse  why pages and figures may differ from those built here; '' if they must not
     predictions  those that it shows
+    baselines  those whose results the page shows as history
+    page_excuse  as `excuse`, for the page only
     """
 
     behind: Run | None = None
     excuse: str = ""
     predictions: Predictions = NO_PREDICTIONS
+    baselines: Sequence[Run] = ()
+    page_excuse: str = ""
 
 
 def verify_report(
@@ -130,7 +135,7 @@ def verify_report(
         named = _as_built(again, was, result)
         costs = point_costs(named.rows, prices or (was.prices if was else None), named.environment)
         shown = load_predictions(folder, named.rows, was.choice.predictions if was else None)
-        built = replace(_built(was, over), predictions=shown)
+        built = replace(_with_baselines(_built(was, over), was, folder), predictions=shown)
         result.wrong += _report_differences(named, costs, folder, built, result)
     return result
 
@@ -174,6 +179,18 @@ def _built(was: Digests | None, over: Run | None) -> ReportOrigin:
     if over is not None:
         behind = with_baseline(over, choice.baseline)
     return ReportOrigin(behind=behind, excuse=excuse)
+
+
+def _with_baselines(built: ReportOrigin, was: Digests | None, folder: Path) -> ReportOrigin:
+    """Add the baselines that the report was built with, if they are still there."""
+    if was is None:
+        return built
+    chosen, here = was.choice.baselines, saved_times(folder)
+    changed = [name for name, time in chosen.items() if here.get(name) != time]
+    if not changed:
+        return replace(built, baselines=readable_baselines(folder, chosen))
+    names = list_names(changed, _MOST_NAMED)
+    return replace(built, page_excuse=f"history of other baselines: {names}")
 
 
 def _recorded_digests(folder: Path, result: VerifyResult) -> Digests | None:
@@ -241,7 +258,7 @@ def _rebuilt_differences(
     there = _report_files(folder / REPORT)
     with scratch() as place:
         run = replace(again, folder=place / again.name)
-        build(run, costs, built.behind, Failures(), built.predictions)
+        build(run, costs, built.behind, Failures(), built.predictions, baselines=built.baselines)
         for name, where in _EXTRA.items():
             if any(one.startswith(where) for one in there):
                 try:
@@ -255,8 +272,10 @@ def _rebuilt_differences(
                 result.unchecked.append(f"{REPORT}/{name}: missing")
             elif path.is_symlink() or not path.is_file():
                 yield f"{name}: not a regular file"
-            elif (difference := file_difference(path, made[name])) and built.excuse:
-                result.lacking.append(f"{name}: not compared: {built.excuse}")
+            elif (difference := file_difference(path, made[name])) and (
+                excuse := built.excuse or (built.page_excuse if name == PAGE else "")
+            ):
+                result.lacking.append(f"{name}: not compared: {excuse}")
             elif difference:
                 yield difference
     for name in sorted(there.keys() - {*_DERIVED, DIGESTS}):

@@ -13,6 +13,7 @@ from plots.figures.model import is_drawn
 from plots.markdown import document
 from plots.page.page import page
 from plots.results_csv import save_parquet, table_csv
+from results.comparison.baselines import readable_baselines, saved_times
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import store_errors
 from results.integrity.digest import ReportSettings
@@ -25,33 +26,41 @@ from results.store import write_text
 _LIBRARIES = ("jinja2", "matplotlib", "pillow", "plotly")
 
 
-def build(
+def build(  # noqa: PLR0913 - a run, and what a report shows beside it
     run: Run,
     costs: Costs = NO_COSTS,
     over: Run | None = None,
     failures: Failures | None = None,
     predictions: Predictions = NO_PREDICTIONS,
+    *,
+    baselines: Sequence[Run] | None = None,
 ) -> list[Path]:
     """Write RUN/report/ and return the paths of its files.
 
     The files are results.csv, report.md, index.html, scaling.svg and scaling.png. The figure shows
     the run `over` behind this one; a run without training points has no figure. threads.svg and
-    threads.png show input-pipeline benchmarks with several thread counts.
+    threads.png show input-pipeline benchmarks with several thread counts. The page shows the
+    history of the points in `baselines`, by default those beside the run's folder.
 
     A file that cannot be made is left out and named in `failures`; without `failures`,
     RuntimeError names it after the other files are written. StoreError if the folder is unwritable.
     """
     if failures is None:
         failures = Failures()
-        paths = build(run, costs, over, failures, predictions)
+        paths = build(run, costs, over, failures, predictions, baselines=baselines)
         if failures.lines:
             raise RuntimeError("; ".join(failures.lines))
         return paths
     folder = _folder(run)
+    past = baselines
+    if past is None:
+        past = readable_baselines(run.folder, saved_times(run.folder))
     texts: dict[str, Callable[[], str]] = {
         TABLE: lambda: table_csv(run.rows, costs, run.commit),
         TEXT: lambda: document(run, costs, failures, predictions),
-        PAGE: lambda: page(run, costs, over, failures, predictions, static=_static(pictures)),
+        PAGE: lambda: page(
+            *(run, costs, over, failures, predictions), static=_static(pictures), baselines=past
+        ),
     }
     with store_errors(folder, "written"):
         pictures = _images(run, over, folder, failures, predictions)
@@ -129,6 +138,7 @@ def choice(run: Run, baseline: str = "", over: str = "", predictions: int = 0) -
         place=run.location,
         libraries=libraries(),
         predictions=predictions,
+        baselines=saved_times(run.folder),
     )
 
 

@@ -1,6 +1,7 @@
 """The web page of a run: index.html, one self-contained file."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from plots.figures.caption import hardware, settings_line, varied_line
 from plots.figures.forecast import inline_svg, static_figure
 from plots.format import has_assumed_scatter, status_text
 from plots.items import one_sentence
+from plots.page.baselines import HistoryTable, history_table
 from plots.page.commands import reproduce_note
 from plots.page.details import packed_details
 from plots.page.facts import environment_facts, host_table
@@ -56,10 +58,12 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     predicted: Predictions = NO_PREDICTIONS,
     *,
     static: str = "",
+    baselines: Sequence[Run] = (),
 ) -> str:
     """Return the page as HTML, with the run `over`, if given, as gray dashed lines.
 
-    `static` is scaling.svg, which browsers without JavaScript show.
+    `static` is scaling.svg, which browsers without JavaScript show. `baselines` have earlier
+    results of its points.
 
     If a part of the text fails, raise, or with `failures` add a line to it and print that line in
     place of the part.
@@ -72,6 +76,7 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     }
     template = _template()
     known = _known(run, costs, data, failures)
+    known["past"] = _past(run, baselines, failures)
     known |= {"ratios": ratios, "over": over, "behind": over.sources if over else []}
     known["predicted"] = _predicted(run, predicted) if predicted.scored else None
     known["static"] = Markup(inline_svg(static)) if len(static) < _MOST_STATIC else ""
@@ -149,6 +154,13 @@ def _quality_class(quality: str) -> str:
     """Return the class of the style sheet for a quality."""
     order = [str(one) for one in (Quality.PUBLISHABLE, Quality.INDICATIVE)]
     return f"quality-{order.index(quality) if quality in order else len(order)}"
+
+
+def _past(run: Run, baselines: Sequence[Run], failures: Failures | None) -> HistoryTable:
+    """Return the history of the points; empty without one, or if that fails."""
+    if failures is None:
+        return history_table(run, baselines)
+    return failures.attempt("history", lambda: history_table(run, baselines), HistoryTable())
 
 
 def _predicted(run: Run, found: Predictions) -> dict[str, Any]:

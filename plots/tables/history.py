@@ -11,6 +11,7 @@ from rich.text import Text
 from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
 from plots.figures.labels import matplotlib_text
+from plots.figures.model import run_title
 from plots.figures.scaling import figure_style
 from plots.format import REHEARSAL_NOTE, error_bar_note, significant
 from plots.tables.layout import terminal_table
@@ -21,6 +22,20 @@ _BAR = 24
 _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"
 # Limits of the run axis: labels, upright labels, characters per label.
 _MOST_LABELS, _MOST_UPRIGHT, _LABEL = 16, 4, 24
+
+
+def cells(entry: HistoryEntry) -> tuple[str, ...]:
+    """Return date, run, commit, throughput with its unit, interval and n, as text."""
+    word, size = rate_unit(entry.row.trial)
+    rate = entry.row.rate
+    return (
+        entry.date[:16].replace("T", " "),
+        run_title(entry.run),
+        str(entry.run.environment.get("commit", "")),
+        f"{significant(rate.images_per_second / size, 4)} {word}" if rate else entry.row.status,
+        _interval(entry, size),
+        str(rate.repeats) if rate else "",
+    )
 
 
 def _interval(entry: HistoryEntry, size: float) -> str:

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,6 +67,37 @@ def describe(name: str, folder: Path) -> str:
         f"{name}: run {origin.get('run', '?')}, saved {since}, {good} of {len(rows)} points with a "
         f"result"
     )
+
+
+def folder_beside(run: Path) -> Path | None:
+    """Return the folder of saved baselines beside the runs; None for a run elsewhere."""
+    parent = run.resolve().parent
+    return parent.parent / "baselines" if parent.name == "runs" else None
+
+
+def saved_times(run: Path) -> dict[str, str]:
+    """Return when each baseline beside a run was saved, by name."""
+    folder = folder_beside(run)
+    return {} if folder is None else {name: _saved(folder / name) for name in names(folder)}
+
+
+def _saved(path: Path) -> str:
+    try:
+        origin: dict[str, str] = read_json(path, ORIGIN, {})
+        return str(origin.get("kept", ""))
+    except StoreError:
+        return ""
+
+
+def readable_baselines(run: Path, chosen: Collection[str]) -> list[Run]:
+    """Return those baselines beside a run that can be read."""
+    folder, found = folder_beside(run), list[Run]()
+    if folder is None:
+        return found
+    for name in chosen:
+        with suppress(StoreError):
+            found.append(load(folder / name))
+    return found
 
 
 def remove(name: str, folder: Path) -> None:

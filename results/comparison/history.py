@@ -1,6 +1,6 @@
 """History of one point over many runs: throughput and other changes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -47,6 +47,11 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
                 fix=fix,
             )
         )
+    return entries_of(found)
+
+
+def entries_of(found: Iterable[tuple[Run, ScalingRow]]) -> list[HistoryEntry]:
+    """Return the entries of one point in several runs, by date."""
     entries = []
     for run, row in found:
         # The start of the first repeat, else of the run; '' if neither is recorded.

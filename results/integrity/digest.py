@@ -86,6 +86,7 @@ class ReportSettings:
     place      Run.location at that time; None: unchanged
     over       name of the overlaid run
     libraries  versions of the drawing libraries
+    baselines  the saved baselines then, with the time of each; the page shows their history
     predictions  number of lines of predictions.jsonl that it shows; later ones were added since
     """
 
@@ -94,6 +95,7 @@ class ReportSettings:
     over: str = ""
     libraries: Mapping[str, str] = field(default_factory=dict)
     predictions: _Count = 0
+    baselines: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

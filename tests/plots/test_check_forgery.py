@@ -56,7 +56,7 @@ def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def drawn_once(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Verification draws the same pictures as `made` did, which other tests check."""
 
-    def build_again(run: Run, *_: object) -> None:
+    def build_again(run: Run, *_: object, **__: object) -> None:
         shutil.copytree(made / "report", run.folder / "report")
 
     monkeypatch.setattr(plots.check, "build", build_again)

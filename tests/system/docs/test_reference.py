@@ -90,7 +90,7 @@ def test_quoted_messages_of_verification_are_the_programs_own() -> None:
     section = page("verification.md").partition("## Failures with --digest only\n")[2]
     quoted = re.findall(r"^\| `(?:[\w/.]+: )?([^`…:]+)", section, re.MULTILINE)
     source = (ROOT / "plots" / "check.py").read_text(encoding="utf-8")
-    assert len(quoted) == 4
+    assert len(quoted) == 5
     for message in quoted:
         assert re.split(r" N\b|;", message)[0].strip() in source, message
 
