@@ -9,10 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 from playwright.sync_api import Browser, Page
 
+from plots.page.page import page
 from plots.report import build
 from results.run import load
 from tests.support.pages.browser import PANELS, made, visit
-from tests.support.pages.pages import HOSTILE
+from tests.support.pages.pages import HOSTILE, run_of
 from tests.support.runs.records import points, record
 from tests.support.runs.stores import stored
 
@@ -64,6 +65,21 @@ def test_pictures_and_tables_of_a_simulation_are_marked(browser: Browser, tmp_pa
         name, table = downloaded(tab, "Download shown rows")
         assert name == "results-shown-SIMULATED.csv"
         assert table.count(b",fake,") == 2
+
+
+def test_names_of_files_and_hosts_are_text_in_pictures_and_ratios(
+    browser: Browser, tmp_path: Path
+) -> None:
+    run = run_of(*points({1: 10.0, 2: 19.0}), environment={"processor": HOSTILE})
+    strange = "</strong><script>alert(1)<b>&amp;"
+    over = dataclasses.replace(run, folder=Path(strange.replace("/", "")))
+    path = tmp_path / "index.html"
+    path.write_text(page(run, over=over))
+    with visit(browser, path) as tab:
+        assert strange.replace("/", "") in tab.locator("#ratios h2").inner_text()
+        found = texts(downloaded(tab, "Download SVG")[1])
+    assert "".join(HOSTILE.split()) in "".join("".join(found).split())
+    assert any(strange.replace("/", "") in one for one in found)
 
 
 def test_the_rows_that_the_filter_shows_are_saved_as_the_table_has_them(

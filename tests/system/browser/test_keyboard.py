@@ -61,6 +61,11 @@ def test_every_panel_and_failed_points_have_keys_and_escape_leaves(opened: Page)
         opened.locator(f"#{panel}").focus()
         opened.keyboard.press("ArrowRight")
         assert spoken(opened).startswith("alexnet local x1")
+        around, ring = (opened.locator(one).bounding_box() for one in (f"#{panel}", ".ring"))
+        assert around
+        assert ring
+        assert around["x"] < ring["x"] < around["x"] + around["width"]
+        assert around["y"] - 11 < ring["y"] < around["y"] + around["height"]
         opened.keyboard.press("Escape")
         assert spoken(opened) == ""
         assert opened.locator(".ring").count() == 0
