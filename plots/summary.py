@@ -1,5 +1,6 @@
 """The summary of a run: scaling, measured points, missing results, caveats."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from bench.kvstores import is_distributed
@@ -19,6 +20,7 @@ from plots.quality import quality_sentence
 from results.quality import Quality
 from results.rates import Ratio
 from results.record import grouped
+from results.repeat import TimeToAccuracy
 from results.run import Run
 from results.scaling import ScalingRow
 from results.speedup import COLUMNS, baseline_of
@@ -72,9 +74,11 @@ def _top_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
 def _scaling_caveats(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
     """Yield the points left out of the networks' results, and why nothing scales."""
     good = _reliable_rows(rows)
+    timed = [row for row in rows if _is_reached(row) and not row.emulated]
     # The first sentence of a simulated run already makes this claim.
-    if rows and not good and not scripted:
-        yield Item("No point supports a performance claim.", caveat=True)
+    if len(timed) < len(rows) and not good and not scripted:
+        other = "other " if timed else ""
+        yield Item(f"No {other}point supports a performance claim.", caveat=True)
     yield from _left_out(rows, _largest(good))
     if (
         not any(row.shown_scaling for row in good)
@@ -84,6 +88,35 @@ def _scaling_caveats(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[
         lacking = f"speed-up vs {wanted}" if wanted else "speed-up baseline"
         usable = "usable " * any(row.shown_scaling for row in rows)
         yield Item(f"Scaling is not available: no {usable}point has a {lacking}.", caveat=True)
+
+
+def _is_reached(row: ScalingRow) -> bool:
+    found = row.time_to_accuracy
+    return bool(found and found.reached)
+
+
+def _time_items(rows: Sequence[ScalingRow]) -> Iterator[Item]:
+    """Yield the times to the stop accuracy, if a point has one; the shortest first."""
+    found = [(row, one) for row in rows if (one := row.time_to_accuracy)]
+    found.sort(key=lambda pair: (-pair[1].target, pair[1].seconds or math.inf))
+    texts = [_time_text(*pair) for pair in found]
+    if len(texts) == 1:
+        yield Item(f"{texts[0]}.")
+    elif texts:
+        others = len(texts) - _MOST_NAMED
+        more = (_counted(others, "other point"),) if others > 0 else ()
+        yield Item("Time to accuracy", (*texts[:_MOST_NAMED], *more))
+
+
+def _time_text(row: ScalingRow, found: TimeToAccuracy) -> str:
+    """Return 'alexnet x2 exceeded accuracy 0.9 in 1 of 3 repeats, after 11.0 s'."""
+    count, repeats = len(found.reached), _counted(found.repeats, "repeat")
+    if found.seconds is None:
+        return f"{row.name} did not exceed accuracy {found.target:g} in {repeats}"
+    text = f"{row.name} exceeded accuracy {found.target:g} in {count} of {repeats}"
+    text += f", after {significant(found.seconds)} s{' on average' * (count > 1)}"
+    ends = found.interval
+    return f"{text} (95 % CI {significant(ends[0])} to {significant(ends[1])} s)" if ends else text
 
 
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
@@ -371,6 +404,7 @@ def summary_items(run: Run) -> list[Item]:
     trained = [row for row in run.rows if row.trial.mode in TRAINING]
     return [
         *map(Item, _provenance(run)),
+        *_time_items(trained),
         *_top_items(trained, scripted=run.rehearsal),
         *_sentences(run, trained),
     ]
@@ -391,13 +425,16 @@ def _sentences(run: Run, trained: Sequence[ScalingRow]) -> list[Item]:
 
 
 def key_items(run: Run) -> list[Item]:
-    """Return at most five sentences of the summary, caveats before others.
+    """Return at most five sentences of the summary: times, caveats, then others.
 
     They stand beside the results of the networks and the source of the figures.
     """
-    found = _sentences(run, [row for row in run.rows if row.trial.mode in TRAINING])
-    kept = sorted(range(len(found)), key=lambda at: not found[at].caveat)[:_MOST_KEYS]
-    return [shortened(found[at], _MOST_KEY_PARTS) for at in sorted(kept)]
+    trained = [row for row in run.rows if row.trial.mode in TRAINING]
+    times, found = list(_time_items(trained)), _sentences(run, trained)
+    kept = sorted(range(len(found)), key=lambda at: not found[at].caveat)[: _MOST_KEYS - len(times)]
+    return [
+        shortened(one, _MOST_KEY_PARTS) for one in (*times, *(found[at] for at in sorted(kept)))
+    ]
 
 
 def enumeration(words: Sequence[str], most: int = 99) -> str:

@@ -37,7 +37,13 @@ from plots.point_labels import settings_of
 from plots.summary import summary_items
 from plots.tables.explanation import VERDICT_NOTE, is_filled, verdict_cell
 from plots.tables.layout import Cells, fitting_grid, markdown_table, terminal_grid
-from plots.tables.training import memory_items, time_cells, time_notes
+from plots.tables.training import (
+    memory_items,
+    target_cells,
+    target_columns,
+    time_cells,
+    time_notes,
+)
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
@@ -86,10 +92,11 @@ _NAMED = 2
 WIDE, NOTES = "wide", "notes"
 _MOST_TROUBLES = 5
 # Columns to leave out on a narrow terminal, in this order. A throughput needs its interval and n
-# more than the speed-up, which the efficiency repeats.
+# more than the speed-up, which the efficiency repeats. The efficiency stays without a time to
+# accuracy, which always stays.
 _OPTIONAL = (
-    *("batch", "vs 1 worker", "vs 1 host", "speed-up", "verdict", "time to accuracy", "epochs"),
-    *("accuracy", "quality", "95 % CI", "n"),
+    *("batch", "vs 1 worker", "vs 1 host", "speed-up", "verdict", "epochs"),
+    *("accuracy", "quality", "efficiency", "95 % CI", "n"),
 )
 
 
@@ -463,14 +470,16 @@ def short_table(
     """Return header and cells of the short table.
 
     It has a batch, a status, costs or an accuracy only if points differ in it, one is not ok, there
-    are prices, or a point was validated.
+    are prices, or a point was validated. Each stop accuracy has a column of the times to it.
     """
     money = cost_headers(costs) if costs.prices else ()
     chosen = next((one.chosen_baseline for one in rows if one.chosen_baseline), None)
     efficiency = f"efficiency vs {chosen}" if chosen else "efficiency"
     fields = varying_columns(rows)
     first = [*HEADER[:_NAMED], *fields, "devices"]
-    names = [*first, "images/s", efficiency, *money, "accuracy", "verdict", "quality", "status"]
+    times = target_columns(rows)
+    names = [*first, "images/s", efficiency, *money, *times]
+    names += ["accuracy", "verdict", "quality", "status"]
     found = []
     for row in rows:
         full = dict(zip(first, cells(row, fields), strict=False))
@@ -481,6 +490,7 @@ def short_table(
         cell_of |= {"quality": f"{row.quality or ''}{marked}", "status": row.status}
         cell_of |= {"accuracy": _accuracy(row), "verdict": verdict_cell(row)}
         cell_of |= dict(zip(money, map(_amount, costs.found(row)), strict=False))
+        cell_of |= dict(zip(times, target_cells(row, times), strict=True))
         found.append([str((full | cell_of)[name]) for name in names])
     if len({tuple(one[: len(first)]) for one in found}) < len(found):
         names.insert(len(first), "batch")
@@ -504,7 +514,9 @@ def _cells(
 def _spare(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
     """Return the columns to leave out on a narrow terminal, in this order."""
     all_ok = all(row.status == "ok" and not row.has_caveats for row in rows)
-    return [*(["status"] if all_ok else []), *_OPTIONAL, *cost_headers(costs)]
+    timed = any(row.time_to_accuracy for row in rows)
+    optional = [name for name in _OPTIONAL if timed or name != "efficiency"]
+    return [*(["status"] if all_ok else []), *optional, *cost_headers(costs)]
 
 
 def _below_short_table(rows: Sequence[ScalingRow], in_full: bool) -> list[str]:

@@ -20,6 +20,23 @@ def time_cells(row: ScalingRow) -> tuple[str, str]:
     return f"{significant(found.seconds)}{half} s{some}", significant(found.epochs)
 
 
+def target_columns(rows: Sequence[ScalingRow]) -> list[str]:
+    """Return a column for each stop accuracy of these points: 'to 0.9'."""
+    found = {one.target for row in rows if (one := row.time_to_accuracy)}
+    return [_target_column(target) for target in sorted(found)]
+
+
+def _target_column(target: float) -> str:
+    return f"to {target:g}"
+
+
+def target_cells(row: ScalingRow, columns: Sequence[str]) -> list[str]:
+    """Return the row's cells below `target_columns`."""
+    found, (seconds, _) = row.time_to_accuracy, time_cells(row)
+    own = _target_column(found.target) if found else ""
+    return [seconds if name == own else "" for name in columns]
+
+
 def time_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield the definition of the time to accuracy, if some point has one."""
     if any(row.time_to_accuracy for row in rows):

@@ -11,7 +11,15 @@ import pytest
 
 from bench.notes import NoteKind
 from plots.results_csv import results_frame, table_csv
-from plots.tables.scaling import column_notes, failure_items, filled_table, point_notes
+from plots.summary import key_items, summary, summary_items
+from plots.tables.scaling import (
+    column_notes,
+    failure_items,
+    filled_table,
+    point_notes,
+    short_table,
+    show,
+)
 from results.record import Record, Validation, emit, parse
 from results.scaling import scaling
 from results.worker_log import validations_of
@@ -21,10 +29,12 @@ TARGET = {"mode": "real", "data_train": "t", "data_val": "v", "num_epochs": 5}
 TARGET |= {"num_classes": 10, "num_examples": 100, "stop_accuracy": 0.9}
 
 
-def trained(number: int, seconds: float, epochs: int, accuracy: float = 0.95) -> Record:
+def trained(
+    number: int, seconds: float, epochs: int, accuracy: float = 0.95, **fields: Any
+) -> Record:
     """Return a repeat that ended with this validation; failed if it missed the target."""
     status = "ok" if accuracy > 0.9 else "failed"
-    one = repeat([[1.0, 1.3, 1.3]], repeat=number, status=status, **TARGET)
+    one = repeat([[1.0, 1.3, 1.3]], repeat=number, status=status, **TARGET | fields)
     first = Validation(epochs=1, accuracy=0.5, seconds=2.0)
     last = Validation(epochs=epochs, accuracy=accuracy, seconds=seconds)
     return dataclasses.replace(one, accuracy=accuracy, validations=(first, last))
@@ -90,6 +100,56 @@ def test_the_table_has_time_and_epochs() -> None:
     assert shown["epochs"] == "3.50"
     assert shown["status"] == "failed"
     assert any(one.startswith("time to accuracy, epochs:") for one in column_notes(scaling(SOME)))
+
+
+def test_the_short_table_has_a_column_for_each_target() -> None:
+    other = [repeat([[1.0, 1.3, 1.3]], **TARGET | {"stop_accuracy": 0.25, "network": "vgg"})]
+    later = dataclasses.replace(other[0], validations=REACHED[0].validations)
+    names, found = short_table(scaling([*SOME, later]))
+    at = names.index("to 0.25")
+    assert names[at + 1] == "to 0.9"
+    assert [row[at : at + 2] for row in found] == [
+        ["", "11.0 ± 12.7 s (2 of 3)"],
+        ["10.0 s (1 of 1)", ""],
+    ]
+    assert not any(
+        one.startswith("to ") for one in short_table(scaling([repeat([[1.0, 1.3, 1.3]])]))[0]
+    )
+
+
+@pytest.mark.parametrize("parts", [(), ("wide",)])
+def test_80_columns_keep_the_time(
+    parts: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    two = [trained(number, 10.0 + number, 3, devices=2) for number in range(3)]
+    show(run_of(tmp_path / "run", [*REACHED, *two]), parts=parts)
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "11.0 ± 2.48 s (3 of 3)" in text
+
+
+def test_the_summary_begins_with_the_time_to_accuracy(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", SOME)
+    first = "alexnet local real x1 exceeded accuracy 0.9 in 2 of 3 repeats, after 11.0 s on average"
+    assert summary(run).startswith(f"{first} (95 % CI 0 to 23.7 s). ")
+    assert "performance claim" not in summary(run)
+    assert key_items(run)[0] == summary_items(run)[0]
+    never = summary(run_of(tmp_path / "never", [trained(0, 20.0, 5, 0.8)]))
+    assert never.startswith(
+        "alexnet local real x1 did not exceed accuracy 0.9 in 1 repeat. No point"
+    )
+
+
+def test_several_points_have_their_times_in_one_list(tmp_path: Path) -> None:
+    two = [trained(number, 6.0, 3, devices=2) for number in range(2)]
+    study = run_of(tmp_path / "run", [*REACHED, *two])
+    item = summary_items(study)[0]
+    assert item.text == "Time to accuracy"
+    assert [one.partition(" exceeded")[0][-2:] for one in item.parts] == ["x2", "x1"]
 
 
 def test_a_point_that_never_reached_it_says_so() -> None:
