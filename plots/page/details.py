@@ -7,11 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bench.notes import texts
+from bench.notes import sentence, texts
 from bench.settings.point_names import point_words
 from plots.page.commands import first_processes, rerun_command, rerun_title
+from plots.tables.explanation import verdict_cell
 from results.repeat import RankSpeed, RepeatSummary
 from results.run import Run
+from results.scaling import ScalingRow
 
 _MOST, _FEWEST = 1024, 4
 # Approximate size of a number, compressed and in base64; only for the first guess.
@@ -102,11 +104,19 @@ def _pack(run: Run, keep: int) -> str:
         {
             "replay": {"title": title, "command": rerun_command(run, row, words)},
             "repeats": [_repeat(one, keep) for one in row.repeats],
+            "why": _why(row),
         }
         for row, words in zip(run.rows, point_words([r.trial for r in run.rows]), strict=True)
     ]
     text = json.dumps(points, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _why(row: ScalingRow) -> dict[str, str] | None:
+    """Return the verdict and its evidence; the shares are in results.csv."""
+    if row.verdict is None:
+        return None
+    return {"verdict": verdict_cell(row), "evidence": sentence(row.verdict.note)}
 
 
 def _repeat(one: RepeatSummary, keep: int) -> dict[str, Any]:

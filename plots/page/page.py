@@ -27,7 +27,13 @@ from plots.page.ratios import RatioTable, ratio_table
 from plots.page.tiles import tiles
 from plots.summary import key_items, summary_items
 from plots.tables import predictions
-from plots.tables.scaling import column_notes, filled_table, point_notes, trouble_lines
+from plots.tables.scaling import (
+    column_notes,
+    cost_headers,
+    filled_table,
+    point_notes,
+    trouble_lines,
+)
 from results.cost.cost import JOULE, NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.prediction.calibration import NO_PREDICTIONS, Predictions
@@ -40,9 +46,13 @@ HERE = Path(__file__).parent
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 SCRIPTS = (
     *("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point"),
-    *("keyboard", "downloads"),
+    *("keyboard", "downloads", "why"),
     "costs",
     "state",  # last: it sets the controls, and starts the page
+)
+# Columns that a narrow screen hides, besides the costs and further baselines.
+_EXTRA = frozenset(
+    {"batch", "95 % CI", "n", "accuracy", "time to accuracy", "epochs", "verdict", "quality"}
 )
 # A larger static figure leaves too little room for the details of the points.
 _MOST_STATIC = 1_000_000
@@ -109,6 +119,7 @@ def _known(
         "format": FORMAT,
         "data": data,
         "tiles": tiles(run.rows),
+        "explained": any(row.verdict for row in run.rows),
         "keys": attempt_items(failures, "first sentences", lambda: key_items(run)),
         "words": attempt_items(failures, "summary", lambda: summary_items(run)),
         "troubles": trouble_lines(run.troubles),
@@ -178,4 +189,9 @@ def _predicted(run: Run, found: Predictions) -> dict[str, Any]:
 def _table(run: Run, costs: Costs) -> dict[str, Any]:
     """Return header and rows of the table without empty columns."""
     names, found = filled_table(run.rows, costs)
-    return {"header": names, "table": list(zip(found, run.rows, strict=True))}
+    extra = [
+        name
+        for name in names
+        if name in _EXTRA or name.startswith(("vs ", "speed-up")) or name in cost_headers(costs)
+    ]
+    return {"header": names, "extra": extra, "table": list(zip(found, run.rows, strict=True))}

@@ -72,6 +72,7 @@ function addSwitches(id, column, off) {
       button.setAttribute("aria-pressed", String(!off.has(name)));
       drawPanels();
       drawLegend();
+      drawWhy();
       saveView();
     });
     group.append(button);

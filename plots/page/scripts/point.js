@@ -207,10 +207,11 @@ async function start() {
   try {
     details = await readDetails();
   } catch {
-    document.getElementById("about").textContent =
-      "This browser is too old to show point details (it lacks DecompressionStream).";
+    const text = "This browser is too old to show point details (it lacks DecompressionStream).";
+    for (const id of ["about", "why-evidence"]) document.getElementById(id)?.replaceChildren(text);
     return;
   }
+  drawWhy();
   which.addEventListener("change", () => choosePoint(which.value));
   repeatChoice.addEventListener("change", () => {
     drawPoint();

@@ -69,6 +69,7 @@ function filterRows(text) {
   const all = tableRows.length;
   document.getElementById("count").textContent =
     `${count === all ? "" : `${count} of `}${all} point${all === 1 ? "" : "s"}`;
+  drawWhy();
 }
 
 heads.forEach((head, at) =>
@@ -83,4 +84,10 @@ for (const row of tableRows) {
 document.getElementById("filter").addEventListener("input", (event) => {
   filterRows(event.target.value);
   saveView();
+});
+
+const columnsButton = document.getElementById("columns");
+columnsButton.addEventListener("click", () => {
+  const all = document.getElementById("table").classList.toggle("all");
+  columnsButton.setAttribute("aria-pressed", String(all));
 });

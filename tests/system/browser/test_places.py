@@ -148,23 +148,26 @@ def test_all_columns_of_the_table_fit_on_a_laptop(browser: Browser, wide: Path) 
         assert box["x"] + box["width"] <= 1232
 
 
-def test_a_phone_shows_rates_without_a_swipe_and_the_network_while_the_table_scrolls(
+def test_a_phone_shows_throughput_efficiency_and_status_without_a_swipe(
     browser: Browser, wide: Path
 ) -> None:
     size: Any = {"width": 390, "height": 844}
     with visit(browser, wide, viewport=size) as tab:
-        assert not tab.get_by_role("columnheader", name="batch").is_visible()
-        assert tab.locator("#table td.batch:visible").count() == 0
-        rates = tab.get_by_role("columnheader", name="images/s").bounding_box()
-        assert rates
-        assert rates["x"] + rates["width"] <= 390 - 16  # of the page's edge
-        assert tab.get_by_text("Scroll the table sideways").is_visible()
+        shown = [one.inner_text() for one in tab.locator("#table thead th:visible").all()]
+        kept = ["network", "kvstore", "devices", "images/s", "efficiency", "status"]
+        assert shown == kept
+        cells = tab.locator("#table tbody tr:last-child td:visible").all()
+        boxes = [one.bounding_box() for one in cells]
+        assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+        assert "%" in cells[4].inner_text()
+        tab.get_by_role("button", name="All columns").click()
+        assert tab.get_by_role("columnheader", name="speed-up").count() == 1
         network, status = (
             tab.locator(f"#table tbody tr:first-child td:{one}-child") for one in ("first", "last")
         )
         tab.locator("#table").evaluate("table => (table.parentElement.scrollLeft = 9999)")
-        places = [one.bounding_box() for one in (network, status)]
-        assert [box and 0 <= box["x"] < 390 for box in places] == [True, True]
+        ends = [one.bounding_box() for one in (network, status)]
+        assert [box and 0 <= box["x"] < 390 for box in ends] == [True, True]
 
 
 def test_it_prints(shown: Page) -> None:
