@@ -132,8 +132,8 @@ def small_image_lines(made: PreparedFolder, short_edge: int) -> list[str]:
     # A crop for a few small images costs all others most of their content.
     first, second = (enlarge, crop) if count < total else (crop, enlarge)
     return [
-        f"note: {count} of {total} images are smaller than the network's input, "
-        f"{height} x {width} pixels; the smallest has {least[0]} x {least[1]}",
+        f"note: {count} of {total} images {'is' if count == 1 else 'are'} smaller than the "
+        f"network's input, {height} x {width} pixels; the smallest has {least[0]} x {least[1]}",
         f"  either {first}",
         f"  or {second}",
     ]
@@ -196,8 +196,7 @@ def sweep_text(made: PreparedFolder) -> str:
     """Return the text of the sweep file."""
     folder = _from_checkout(made.folder)
     small = sum(too_small(made.sizes, made.wanted).values())
-    wanted = ", ".join(map(str, made.wanted))
-    why = f"   # center of each image: {small} are smaller than [{wanted}]" if small else ""
+    why = f"   # center of all images; below {list(made.wanted)}: {small}" if small else ""
     val = f"data_val = {_quoted(folder / 'val')}\n" if made.has_val else ""
     return f"""\
 # Train on the images of {made.name}: {made.images} for training, {made.classes} classes.

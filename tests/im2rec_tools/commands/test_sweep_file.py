@@ -78,7 +78,15 @@ def test_small_images_are_reported_with_both_remedies() -> None:
     assert crop.startswith(f"{center}--image-shape 3,192,192")
     assert small_image_lines(FACTS, short_edge=64)[1].endswith("--short-edge 224 --enlarge-small")
     assert small_image_lines(replace(FACTS, wanted=(3, 192, 203)), short_edge=256) == []
-    assert "image_shape = [3, 192, 192]   # center of each image: 5 are" in sweep_text(FACTS)
+    assert (
+        "image_shape = [3, 192, 192]   # center of all images; below [3, 224, 224]: 5\n"
+        in sweep_text(FACTS)
+    )
+
+
+def test_one_small_image_is_singular() -> None:
+    first, *_ = small_image_lines(replace(FACTS, sizes={(256, 300): 4, (40, 45): 1}), 256)
+    assert first.startswith("note: 1 of 5 images is smaller than the network's input, ")
 
 
 def test_small_images_alone_are_cropped_rather_than_enlarged() -> None:
