@@ -94,6 +94,8 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed_details(run, left)
     text = template.render(**known, details=details, kept=kept)
+    if len(text) > MOST_BYTES:  # of a very large run, whose details cannot be shorter
+        text = template.render(**known | {"static": ""}, details=details, kept=kept)
     return text.encode("utf-8", "replace").decode()  # host facts may hold what UTF-8 cannot
 
 
