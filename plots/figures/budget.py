@@ -15,14 +15,14 @@ from results.explain.verdict import SHARES
 from results.run import Run
 from results.scaling import ScalingRow
 
-# Okabe and Ito's palette, safe for color-blind readers; hatches distinguish parts in a gray print.
+# Colors of plots/page/page.css: Okabe and Ito's palette. Hatches distinguish parts in a gray print.
 COLOURS = {
     "compute": "#BBBBBB",
     "input": "#E69F00",
     "link": "#0072B2",
     "server": "#56B4E9",
-    "straggler": "#D55E00",
-    "cores": "#CC79A7",
+    "straggler": "#CC79A7",
+    "cores": "#D55E00",
     "sync": "#009E73",
     "unexplained": "#FFFFFF",
 }
