@@ -413,17 +413,19 @@ def _check_names(fields: dict[str, Any]) -> None:
 def _unknown_field(name: str) -> str:
     """Return the error for an unknown field, with the field that is probably meant.
 
-    That is one of a similar name, of the same option of a program, or with the same first word.
+    That is one of a similar name, of the same option of a program, with the same first word, or
+    with the name in its help.
     """
     if name in _NOT_A_FIELD:
         where, top = f"field {quoted(name)}", "the top of the file"
         return error_line(where, expected=top, got="a [[points]] table", fix="Move it there")
     flags = {field.setting.flag.strip("-").replace("-", "_"): one for one, field in FIELDS.items()}
-    first = name.partition("_")[0]
+    first, words = name.partition("_")[0], name.replace("_", " ").lower()
     near = [
         *difflib.get_close_matches(name, [*FIELDS, *_NOT_A_FIELD], n=1),
         *([flags[name]] if flags.get(name) else []),
         *(one for one in FIELDS if first and one.startswith(f"{first}_")),
+        *(one for one, field in FIELDS.items() if words in field.setting.help.lower()),
     ]
     hint = f"did you mean {near[0]!r}? See" if near else "see"
     return f"unknown field {quoted(name)}; {hint} docs/reference/sweep-file.md"

@@ -451,8 +451,10 @@ def _check_options(trial: Trial) -> None:
         if not name.startswith("--") or not equals:
             raise SpecError(error_line("options", expected="--NAME=VALUE", got=quoted(option)))
         if name in OF_FIELDS:
+            field = next((one for one in FIELDS if FIELDS[one].setting.flag == name), "")
             problem = f"a field of the trial determines {name}"
-            raise SpecError(error_line("options", problem=problem, fix="Set that field instead"))
+            fix = f"Set the field {field or 'instead'}"
+            raise SpecError(error_line("options", problem=problem, fix=fix))
     store = () if trial.mode == "test-io" else (f"--kv-store={trial.layout.kvstore}",)
     val = ("--data-val=.",) if trial.data.val else ()
     mode = (*MODE_OPTIONS[trial.mode], f"--windows={trial.measuring.windows}")

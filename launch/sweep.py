@@ -18,7 +18,7 @@ from bench.data.shard_checks import (
     check_image_shape,
     check_validation,
 )
-from bench.data.shards import shards
+from bench.data.shards import count_images, shards
 from bench.engines.catalog import ENGINES
 from bench.environment import describe
 from bench.errors import SpecError
@@ -84,25 +84,48 @@ def check_local_data(trials: Iterable[Trial]) -> list[str]:
     """
     notes: dict[str, None] = {}
     checked = set[Any]()
+    counts: dict[str, int] = {}
     for trial in trials:
-        facts = (trial.data, trial.model, trial.mode, trial.mxnet.options)
+        size = (trial.workers, trial.worker_batch)
+        facts = (trial.data, trial.model, trial.mode, trial.mxnet.options, size)
         if trial.engine == "mxnet" and trial.data.train and facts not in checked:
             checked.add(facts)
-            notes |= dict.fromkeys(_data_notes(trial))
+            notes |= dict.fromkeys(_data_notes(trial, counts))
     return list(notes)
 
 
-def _data_notes(trial: Trial) -> list[str]:
+def _data_notes(trial: Trial, counts: dict[str, int]) -> list[str]:
+    """Check one trial; `counts` keeps the number of images of each data set."""
+    data = trial.data.train
     try:
-        shards(trial.data.train)
+        paths = shards(data)
     except SpecError:
         return []  # reported by `data_manifest`
     options = parse(ENGINES["mxnet"](trial, "worker", 0)[2:])
     check_image_shape(options, Given.FIELDS)
     if trial.mode != "real":
         return []
+    if data not in counts:
+        counts[data] = count_images(paths)
+    _check_batch(trial, counts[data])
     notes = check_class_count(trial.data.train, trial.model.num_classes, Given.FIELDS)
     return [*notes, *filter(None, [check_validation(options, Given.FIELDS)])]
+
+
+def _check_batch(trial: Trial, images: int) -> None:
+    """Raise SpecError if a worker's share of the images is smaller than its batch."""
+    share = images // trial.workers
+    if share < trial.worker_batch:
+        most = share * trial.device_batch // trial.worker_batch
+        raise SpecError(
+            error_line(
+                "batch_per_device",
+                expected=f"at most {most}; a worker has {share} of the "
+                f"{images} images in {trial.data.train}",
+                got=trial.device_batch,
+                fix="Use a smaller batch, or more images",
+            )
+        )
 
 
 def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Identity:

@@ -50,7 +50,7 @@ def failure_lines(
         )
         rest = f"Run the failed ones again: {again}" if again else "Run the same command again"
         if {one.failure.cause for one in failed if one.failure} == {Cause.TARGET_MISSED}:
-            rest = "Measured again, they would give the same accuracy: change the sweep first"
+            rest = "Change the sweep first; the same settings would miss the accuracy again"
         yield f"{more}Finished repeats are kept. {rest}"
 
 

@@ -12,9 +12,10 @@ from bench.data.shards import count_images, shards, split_data
 from bench.errors import SpecError, brief, error_line, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import frame, read_index, records
+from im2rec_tools.formats.tree import SHARE_FILE
 from im2rec_tools.packing import manifest
 
-FILE = "share.json"
+FILE = SHARE_FILE
 SCHEMA = 1  # first
 _UNREADABLE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 _REPUSH = "Push the data again by 'fab hosts.push-data'"

@@ -12,6 +12,8 @@ _NUMBERED = re.compile(r"(?P<set>.+)-[0-9]{4,}-of-[0-9]{4,}(\.tfrecords?)?")
 # No control characters, no bytes outside UTF-8.
 _LISTABLE = re.compile("[^\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]*")
 _PARTS = ("train", "val")
+# Lists the files of a share of a data set, on a host.
+SHARE_FILE = "share.json"
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
@@ -32,16 +34,27 @@ def prepared_parts(path: Path) -> dict[str, Path]:
 
 
 def lost_record_file(folder: Path) -> str:
-    """Return the error of a .rec file that is missing beside its index; '' if none is."""
+    """Return the error of a .rec file that is missing beside its files; '' if none is."""
     names = {one.name for one in folder.iterdir()}
-    for index in sorted(folder.glob("*.idx"), key=numbers_last):
-        rec = index.with_suffix(".rec")
+    if SHARE_FILE in names:
+        return ""  # it lists the files, and another check compares them
+    beside = [one for name in ("*.idx", "*.json") for one in folder.glob(name)]
+    for other in sorted(beside, key=numbers_last):
+        rec = other.with_suffix(".rec")
         # A file in progress has this name within its own.
-        if not any(rec.name in name for name in names):
-            problem = f"missing, but {index.name} exists"
+        if not any(rec.name in name for name in names) and _is_of_shard(other):
+            problem = f"missing, but {other.name} exists"
             fix = "Copy or pack it again, or remove the files beside it"
             return error_line(rec, problem=problem, fix=fix)
     return ""
+
+
+def _is_of_shard(path: Path) -> bool:
+    """Return whether a file is an index, or the manifest of a shard."""
+    try:
+        return path.suffix == ".idx" or b'"records_crc32c"' in path.read_bytes()
+    except OSError:
+        return False
 
 
 def record_files(path: Path) -> list[Path]:

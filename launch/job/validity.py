@@ -53,10 +53,12 @@ def target_missed(trial: Trial, workers: Sequence[ProcessState]) -> str:
         trained = [
             f"{one.epochs} epoch{'s' * (one.epochs > 1)} ({one.seconds:.1f} s)" for one in last
         ]
+        fix = "Raise num_epochs, or lower stop_accuracy"
+        if trial.measuring.windows:
+            fix = "Set windows = 0 to train until num_epochs"
         return (
             f"expected a validation accuracy above {trial.data.stop_accuracy}, got {reached:.3f} "
-            f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}. Raise num_epochs, or "
-            "lower stop_accuracy"
+            f"after {''.join(trained) or f'{trial.data.num_epochs} epochs'}. {fix}"
         )
     return ""
 

@@ -91,13 +91,11 @@ _NAMED = 2
 # Parts of `show` besides the summary and the short table.
 WIDE, NOTES = "wide", "notes"
 _MOST_TROUBLES = 5
-# Columns to leave out on a narrow terminal, in this order. A throughput needs its interval and n
-# more than the speed-up, which the efficiency repeats. The efficiency stays without a time to
-# accuracy, which always stays.
-_OPTIONAL = (
-    *("batch", "vs 1 worker", "vs 1 host", "speed-up", "verdict", "epochs"),
-    *("accuracy", "quality", "efficiency", "95 % CI", "n"),
-)
+# Columns to leave out on a narrow terminal, in this order; those of costs between them. A
+# throughput needs its interval and n more than the speed-up, which the efficiency repeats. The
+# efficiency stays without a time to accuracy, which always stays.
+_OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "speed-up", "verdict", "epochs", "accuracy")
+_NEEDED = ("quality", "efficiency", "95 % CI", "n")
 
 
 def cost_headers(costs: Costs) -> tuple[str, ...]:
@@ -515,8 +513,8 @@ def _spare(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
     """Return the columns to leave out on a narrow terminal, in this order."""
     all_ok = all(row.status == "ok" and not row.has_caveats for row in rows)
     timed = any(row.time_to_accuracy for row in rows)
-    optional = [name for name in _OPTIONAL if timed or name != "efficiency"]
-    return [*(["status"] if all_ok else []), *optional, *cost_headers(costs)]
+    needed = [name for name in _NEEDED if timed or name != "efficiency"]
+    return [*(["status"] if all_ok else []), *_OPTIONAL, *cost_headers(costs), *needed]
 
 
 def _below_short_table(rows: Sequence[ScalingRow], in_full: bool) -> list[str]:

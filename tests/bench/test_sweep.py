@@ -72,6 +72,7 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
         (POINT + "kvstore = 'dist_snyc'", "did you mean 'dist_sync'?"),
         (POINT + "kvstores = ['local']", "unknown field 'kvstores'; did you mean 'kvstore'?"),
         (POINT + "batch_size = 8", "unknown field 'batch_size'; did you mean 'batch_per_device'?"),
+        (POINT + "learning_rate = 1", "unknown field 'learning_rate'; did you mean 'lr'?"),
         (POINT + "mom = 0.5", "unknown field 'mom'; did you mean 'momentum'?"),
         (POINT + "xyz = 'red'", "unknown field 'xyz'; see docs/reference/sweep-file.md"),
         ("batch_size = 8\n" + POINT, "unknown field 'batch_size'"),

@@ -47,6 +47,11 @@ def test_fields_that_fit_the_shards_have_no_notes(shards: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
+        (
+            {"batch_per_device": 13},
+            r"batch_per_device: expected at most 12; a worker has 12 of the 12 images in "
+            r".*, got 13\. Use a smaller batch, or more images$",
+        ),
         ({"num_classes": 1}, r"num_classes: expected 2 or more, .*labels\.txt, got 1\. Give 2$"),
         (
             {"image_shape": [3, 224, 224]},
@@ -111,6 +116,10 @@ def test_a_lost_shard_is_named(shards: Path, tmp_path: Path) -> None:
         data_manifest(trial(tmp_path / "own"))
     with pytest.raises(DataError, match=line):
         record_files(lost.parent)
+    lost.with_suffix(".idx").unlink()
+    with pytest.raises(DataError, match=r"train_1\.rec: missing, but train_1\.json exists"):
+        record_files(lost.parent)
+    lost.with_name("labels.json").write_text("{}")
     lost.with_name(".train_1.rec.part").touch()  # it is being written
     assert len(record_files(lost.parent)) == 1
 

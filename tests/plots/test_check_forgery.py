@@ -118,7 +118,7 @@ def link(report: Path) -> None:
 
 
 FORGERIES: dict[str, Forgery] = {
-    "a cell of the page's table": first_number("index.html", r"<td>(\d)[\d.]+<td>"),
+    "a cell of the page's table": first_number("index.html", r"<td[^>]*>(\d)[\d.]+<td"),
     "the data that the page draws": first_number("index.html", r"alexnet,synthetic.*?,(\d)\.\d{9}"),
     "details that the page has compressed": other_details,
     "a word of the page": exchange("index.html", "All points", "No points"),

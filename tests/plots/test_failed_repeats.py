@@ -65,7 +65,7 @@ def test_a_failure_has_its_process_window_and_the_command_that_repeats_it() -> N
 def test_a_missed_target_is_not_to_be_measured_again() -> None:
     one = replace(failed("failed"), failure=Failure(cause=Cause.TARGET_MISSED))
     *_, end = failure_lines([one], "mine", 1, "fab bench.sweep mine")
-    assert end.endswith("would give the same accuracy: change the sweep first")
+    assert end.endswith("the same settings would miss the accuracy again")
     *_, end = failure_lines([one, failed("failed")], "mine", 1, "fab bench.sweep mine")
     assert end.endswith("Run the failed ones again: fab bench.sweep mine")
 

@@ -107,17 +107,18 @@ def test_the_task_takes_a_row_for_each_thread_count(monkeypatch: pytest.MonkeyPa
     asked: list[Sweep] = []
     monkeypatch.setattr(tasks.bench, "measure_here", lambda what, run: asked.append(what))
     task: Any = tasks.bench.bench_io
-    task.body(Context(), "x.rec", nthreads="4,1,4", cold=True)
+    given = {"image_shape": "3,224,224"}
+    task.body(Context(), "x.rec", nthreads="4,1,4", cold=True, **given)
     assert [(one.data.nthreads, one.mxnet.cold) for one in asked[0].trials] == [
         (4, True),
         (1, True),
     ]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6))
-    task.body(Context(), "x.rec")
+    task.body(Context(), "x.rec", **given)
     assert [one.data.nthreads for one in asked[1].trials] == [1, 2, 4, 6]
-    task.body(Context(), "x.rec", readers="3")
+    task.body(Context(), "x.rec", readers="3", **given)
     assert [(one.data.nthreads, one.workers) for one in asked[2].trials] == [(1, 3), (2, 3)]
     for wrong in ("1,,2", "0", "many"):
         with pytest.raises(Exit) as caught:
-            task.body(Context(), "x.rec", nthreads=wrong)
+            task.body(Context(), "x.rec", nthreads=wrong, **given)
         assert caught.value.code == 2

@@ -25,7 +25,10 @@ def violations(tab: Page) -> list[str]:
     return [f"{one['id']}: {one['nodes'][0]['target']}" for one in found["violations"]]
 
 
-@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["desk", "phone"])
+PHONE = pytest.param((390, 844), id="phone", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("size", [pytest.param((1440, 900), id="desk"), PHONE])
 def test_axe_core_finds_no_violation_in_either_theme(
     browser: Browser, tmp_path: Path, size: tuple[int, int]
 ) -> None:

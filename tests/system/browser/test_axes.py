@@ -58,6 +58,7 @@ def has_whole_numbers_in_order(tab: Page) -> bool:
     return all(f"{value:,.12g}" == text for text in shown for value in values([text]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [WIDE, {1: 20.0, 2: 21.0}], ids=["low", "near"])
 def test_logarithmic_axes_have_whole_numbers_in_order(
     browser: Browser, tmp_path: Path, rates: dict[int, float]
@@ -80,6 +81,7 @@ def test_ticks_are_whole_numbers_after_a_zoom_and_after_reset(high: Page) -> Non
     assert labels(high, "rate") == before
 
 
+@pytest.mark.slow
 def test_a_huge_interval_runs_off_the_panel(browser: Browser, tmp_path: Path) -> None:
     unsure = [
         record([[9.0, one, one]], repeat=repeat, devices=2, kvstore="device")
@@ -148,6 +150,7 @@ def test_the_ideal_rate_ends_where_its_network_does(browser: Browser, tmp_path: 
             ]
 
 
+@pytest.mark.slow
 def test_the_legend_explains_only_marks_that_occur(
     browser: Browser, high: Page, tmp_path: Path
 ) -> None:
@@ -162,6 +165,7 @@ def test_the_legend_explains_only_marks_that_occur(
         assert legend(tab)[1:3] == ["hollow: oversubscribed", "cross: no result"]
 
 
+@pytest.mark.slow
 def test_failed_points_on_as_many_devices_stand_above_each_other(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -177,6 +181,7 @@ def test_failed_points_on_as_many_devices_stand_above_each_other(
         assert len(set(cross["marker"]["line"]["color"])) == 2
 
 
+@pytest.mark.slow
 def test_an_empty_panel_says_why_and_has_no_ticks(browser: Browser, tmp_path: Path) -> None:
     report = made(tmp_path, *points({2: 19.0, 4: 36.0}))
     with visit(browser, report / "index.html") as tab:
@@ -188,6 +193,7 @@ def test_an_empty_panel_says_why_and_has_no_ticks(browser: Browser, tmp_path: Pa
         assert tab.locator("#rate .annotation").text_content() == "All points are hidden."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("speed", "drawn"), [(40.0, True), (4000.0, False)])
 def test_a_ceiling_is_drawn_within_reach_and_told_beyond(
     browser: Browser, tmp_path: Path, speed: float, drawn: bool

@@ -78,6 +78,7 @@ def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path:
         assert "before" in tab.locator("#legend").inner_text()
 
 
+@pytest.mark.slow
 def test_a_rehearsal_behind_is_called_one_wherever_it_is_named(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_rehearsal_behind_is_called_one_wherever_it_is_named(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "kvstore"), [("alexnet", "device"), ("tiny", "device"), *slow(("alexnet", "local"))]
 )

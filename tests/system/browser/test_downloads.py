@@ -103,6 +103,7 @@ def test_the_rows_that_the_filter_shows_are_saved_as_the_table_has_them(
     assert all("'" + text[0] in line for text, line in zip(formulas, lines[2:], strict=True))
 
 
+@pytest.mark.slow
 def test_lines_are_named_at_their_ends_without_overlap(browser: Browser, tmp_path: Path) -> None:
     near = [
         record([[1, 2.0 + 0.01 * n, 2.0 + 0.01 * n]], network=network, devices=devices)

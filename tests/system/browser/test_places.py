@@ -34,6 +34,7 @@ def test_a_point_shows_its_windows_and_its_slowest_rank(shown: Page) -> None:
     assert "worker-0 (and 3 more workers, alike)" in shown.locator("#replay").inner_text()
 
 
+@pytest.mark.slow
 def test_long_windows_that_do_not_count_lie_above_the_figure(
     browser: Browser, tmp_path: Path
 ) -> None:
