@@ -172,7 +172,8 @@ class _Pool:
             if remote.size is None:
                 active.left = 1
                 yield active, 0, None
-            elif not active.left:
+                continue  # its size may be known by now, and is that of the only piece
+            if not active.left:
                 self._complete(active)
             for start, end in active.file.missing:
                 if not active.over:

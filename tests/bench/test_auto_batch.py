@@ -156,6 +156,7 @@ def test_kills_for_memory_are_counted_of_the_machine_and_of_the_cgroup(tmp_path:
     assert oom_kills(tmp_path / "none", tmp_path / "none") is None
 
 
+@pytest.mark.slow
 @pytest.mark.program
 @pytest.mark.usefixtures("free")
 def test_a_crash_without_words_is_of_memory_near_the_limit_alone() -> None:

@@ -35,6 +35,7 @@ def peak_kilobytes(photographs: Path, buffer: int) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 def test_more_batches_ahead_take_more_memory(photographs: Path) -> None:
     few, many = (peak_kilobytes(photographs, buffer) for buffer in (1, 25))
     batch = 32 * 3 * 224 * 224 * 4 / 1024

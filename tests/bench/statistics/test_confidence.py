@@ -114,6 +114,7 @@ def test_one_repeat_covers_the_long_run_if_processes_scatter_as_assumed(
         assert coverage >= 0.93
 
 
+@pytest.mark.slow
 def test_one_repeat_over_a_baseline_of_three_does_so_too() -> None:
     draw = np.random.default_rng(5)
     single = measured(draw, 600, (ASSUMED_SCATTER, 0.3, 0.01), repeats=1)
@@ -164,6 +165,7 @@ def test_drift_skew_and_correlation_leave_three_and_five_repeats_their_coverage(
     assert all(0.92 <= held <= 0.995 for held in found.held.values())
 
 
+@pytest.mark.slow
 def test_a_pilot_lessens_the_bias_of_right_skewed_windows() -> None:
     # If all windows decided, as they did, 0.0066: see the table in docs/explanation/validation.md.
     assert abs(simulate(KINDS["lognormal s = 1, 5 %"], 1200).bias) < 0.005

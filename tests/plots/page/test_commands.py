@@ -101,6 +101,7 @@ def test_of_a_run_that_kept_no_command_the_box_says_what_lacks(tmp_path: Path) -
     assert "- command: fab bench.sweep 'a b' --repeats=1" in document(run)
 
 
+@pytest.mark.slow
 @pytest.mark.program
 def test_the_command_of_a_point_measures_that_point_again(tmp_path: Path) -> None:
     sweep = sweep_file(tmp_path, SWEEP + "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2]\n")

@@ -103,7 +103,10 @@ def pid_of(role: str, index: int = 0) -> int:
     def is_there() -> bool:
         found.clear()
         for pid in sorted(map(int, left_over())):
-            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            try:
+                variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue  # it has ended
             if f"DMLC_ROLE={role}".encode() in variables:
                 found.append(pid)
         return len(found) > index

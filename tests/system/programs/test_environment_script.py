@@ -172,6 +172,7 @@ def test_what_an_extra_needs_is_added_when_asked_for_and_kept_up_to_date(
     assert len(checkout.called()) == 2  # requirements.lock did not change
 
 
+@pytest.mark.slow
 @pytest.mark.program
 def test_an_environment_on_the_path_is_the_interpreter_that_it_was_made_with(
     tmp_path: Path,

@@ -30,6 +30,7 @@ def test_a_local_job_on_two_devices_is_measured(tmp_path: Path) -> None:
     assert len(rank.run_delay) == 4
 
 
+@pytest.mark.slow
 def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photographs: Path) -> None:
     fields = {"data_train": str(photographs / "train"), "image_shape": [3, 32, 32]}
     base = {"mode": "real", "batch_per_device": 80, "windows": 20, "num_epochs": 1, **fields}
