@@ -92,6 +92,7 @@ def test_a_fault_that_cannot_be_rehearsed_is_exit_code_2(
     assert (code, "Add --engine fake" in line) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.program
 def test_faults_and_deadlines_are_given_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -134,6 +134,7 @@ def test_a_changed_wait_is_told(run: Path, tmp_path: Path, name: str) -> None:
     assert any(f": {name} " in one and "events give 0.125" in one for one in wrong), wrong
 
 
+@pytest.mark.slow
 def test_a_digit_changed_everywhere_but_in_the_events_is_still_found(
     run: Path, tmp_path: Path
 ) -> None:

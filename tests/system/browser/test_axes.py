@@ -119,6 +119,7 @@ def test_the_ideal_speed_up_equals_the_devices_all_along(high: Page) -> None:
     assert len(set(kinds)) == 1  # else a straight line would be wrong
 
 
+@pytest.mark.slow
 def test_labels_of_linear_devices_do_not_touch_and_a_zoom_brings_more(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_ceiling_is_drawn_within_reach_and_told_beyond(
         assert ("input-pipeline limit: " in tab.locator("#rate-note").inner_text()) != drawn
 
 
+@pytest.mark.slow
 def test_the_second_host_is_named_where_it_begins(browser: Browser, tmp_path: Path) -> None:
     report = made(tmp_path, *points({devices: 10.0 * devices for devices in (8, 16, 32)}))
     with visit(browser, report / "index.html") as tab:

@@ -46,6 +46,7 @@ def test_hover_shows_the_values_that_the_csv_holds(shown: Page, report: Path, ro
             assert f" % (95 % CI {low:.1f} to {high:.1f})" in text
 
 
+@pytest.mark.slow
 def test_hover_shows_six_digits_or_all_whole_ones(browser: Browser, tmp_path: Path) -> None:
     speeds = {1: 0.0123456789, 2: 20.83333333, 4: 61938.4567, 8: 1234567.8912}
     report = made(tmp_path, *points(speeds))

@@ -137,6 +137,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("wide"), *found) / "index.html"
 
 
+@pytest.mark.slow
 def test_all_columns_of_the_table_fit_on_a_laptop(browser: Browser, wide: Path) -> None:
     size: Any = {"width": 1280, "height": 900}
     with visit(browser, wide, viewport=size) as tab:
