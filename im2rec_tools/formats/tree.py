@@ -41,6 +41,8 @@ def lost_record_file(folder: Path) -> str:
     beside = [one for name in ("*.idx", "*.json") for one in folder.glob(name)]
     for other in sorted(beside, key=numbers_last):
         rec = other.with_suffix(".rec")
+        if rec.name in names:
+            continue
         # A file in progress has this name within its own.
         if not any(rec.name in name for name in names) and _is_of_shard(other):
             problem = f"missing, but {other.name} exists"
