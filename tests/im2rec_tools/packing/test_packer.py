@@ -163,7 +163,7 @@ def test_processes_that_cannot_start_are_one_line(tmp_path: Path, command: str, 
     assert "cannot be started" in error
 
 
-@pytest.mark.parametrize("at", [0.0, 0.4, *slow(0.8)])
+@pytest.mark.parametrize("at", [0.0, *slow(0.4, 0.8)])
 def test_a_fork_server_that_dies_ends_the_run_with_one_line(tmp_path: Path, at: float) -> None:
     root = tmp_path / "t"
     (root / "cat").mkdir(parents=True)

@@ -135,6 +135,7 @@ def test_labels_of_linear_devices_do_not_touch_and_a_zoom_brings_more(
         assert tab.locator("#rate .xtick text").all_text_contents() == ["1", "2", "4", "8"]
 
 
+@pytest.mark.slow
 def test_the_ideal_rate_ends_where_its_network_does(browser: Browser, tmp_path: Path) -> None:
     short = [
         record([[1, 2.0, 2.0]] * devices, network="tiny", devices=devices, kvstore=kvstore)

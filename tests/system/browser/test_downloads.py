@@ -53,6 +53,7 @@ def test_one_panel_or_all_are_saved_as_svg_and_png(shown: Page, report: Path) ->
     assert height > 900
 
 
+@pytest.mark.slow
 def test_pictures_and_tables_of_a_simulation_are_marked(browser: Browser, tmp_path: Path) -> None:
     played = [record([[1, 2.0, 2.0]], engine="fake", devices=devices) for devices in (1, 2)]
     with visit(browser, made(tmp_path, *played) / "index.html") as tab:
@@ -67,6 +68,7 @@ def test_pictures_and_tables_of_a_simulation_are_marked(browser: Browser, tmp_pa
         assert table.count(b",fake,") == 2
 
 
+@pytest.mark.slow
 def test_names_of_files_and_hosts_are_text_in_pictures_and_ratios(
     browser: Browser, tmp_path: Path
 ) -> None:

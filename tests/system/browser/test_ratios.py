@@ -71,7 +71,7 @@ def test_a_price_recomputes_the_costs_and_an_empty_field_restores_them(
     run = run_of(one, dataclasses.replace(two, identity=hosts), failed)
     path = tmp_path / "index.html"
     path.write_text(page(run, costs(run.rows, PRICES, run.environment)))
-    with visit(browser, path, viewport={"width": 1280, "height": 900}) as tab:
+    with visit(browser, path) as tab:
         reported = money(tab)
         assert reported == ["18.0 k", "18.0 k", ""]
         field = tab.get_by_label("USD per host and hour")

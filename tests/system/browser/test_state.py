@@ -53,7 +53,7 @@ def view(tab: Page) -> dict[str, object]:
 
 def test_a_link_shows_the_same_view_in_another_browser(browser: Browser, report: Path) -> None:
     path = report / "index.html"
-    with visit(browser, path, viewport={"width": 1280, "height": 900}) as tab:
+    with visit(browser, path) as tab:
         plain = view(tab)
         assert "#" not in tab.url
         tab.get_by_role("button", name="alexnet").click()
@@ -76,7 +76,7 @@ def test_a_link_shows_the_same_view_in_another_browser(browser: Browser, report:
             "theme": ["dark"],
         }
         assert chosen["drawn"] == {7, 9, 11}
-    other = {"width": 1280, "height": 900}
+    other = {"width": 1280, "height": 720}
     with visit(browser, path, fragment=urlsplit(link).fragment, viewport=other) as tab:
         assert view(tab) == chosen
         # Undoing each control leaves the address of the plain page.

@@ -72,6 +72,7 @@ def test_nothing_is_left_ten_seconds_after_a_master_is_ended(
     assert master.returncode == (-number if number == signal.SIGKILL else 128 + number)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_ten_seconds_after_a_masters_link_is_cut(
     practice: Cluster, tmp_path: Path
 ) -> None:

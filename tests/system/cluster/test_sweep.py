@@ -91,6 +91,7 @@ def roles(record: dict[str, Any], folder: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_servers_may_have_hosts_of_their_own_and_the_scheduler_the_master(
     practice: Cluster, tmp_path: Path
 ) -> None:

@@ -191,8 +191,11 @@ def test_a_run_is_measured_again_once_its_secrets_are_given(
 @pytest.mark.parametrize(
     "command",
     [
-        "sh -c 'exit 1' --password w0rd-proxy",
-        *slow("/no/such/w0rd-proxy --password w0rd-proxy", "PROXY_TOKEN=w0rd-proxy nc %h %p"),
+        *slow(
+            "sh -c 'exit 1' --password w0rd-proxy",
+            "/no/such/w0rd-proxy --password w0rd-proxy",
+            "PROXY_TOKEN=w0rd-proxy nc %h %p",
+        ),
         "sh -c 'echo w0rd-proxy",
     ],
 )
