@@ -24,31 +24,24 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-# Files with these marks run first, so that no test process begins a long one at the end. Cluster
-# tests mostly wait, so they alternate with tests that train.
-LONGEST = (("cluster", "mxnet"), ("program",), ("browser",))
+# Files with these marks run first, so that no test process begins a long one at the end.
+LONGEST = ("cluster", "mxnet", "program", "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first."""
+    """Put the longest files first, each kind spread evenly.
 
-    def place(item: pytest.Item) -> tuple[int, int]:
-        found = (
-            (group, kind)
-            for group, marks in enumerate(LONGEST)
-            for kind, mark in enumerate(marks)
-            if item.get_closest_marker(mark)
-        )
-        return next(found, (len(LONGEST), 0))
-
-    files: dict[Path, tuple[int, int]] = {}
+    Tests of clusters mostly wait; beside others, they leave no core idle.
+    """
+    kinds: dict[Path, int] = {}
     for item in items:
-        files[item.path] = min(place(item), files.get(item.path, (9, 0)))
-    turns: Counter[tuple[int, int]] = Counter()
+        marks = (n for n, mark in enumerate(LONGEST) if item.get_closest_marker(mark))
+        kinds[item.path] = min(next(marks, len(LONGEST)), kinds.get(item.path, len(LONGEST)))
+    counts, turns = Counter(kinds.values()), Counter[int]()
     order = {}
-    for path, (group, kind) in files.items():
-        order[path] = (group, turns[group, kind], kind)
-        turns[group, kind] += 1
+    for path, kind in kinds.items():
+        turns[kind] += 1
+        order[path] = (kind == len(LONGEST), turns[kind] / counts[kind], kind)
     items.sort(key=lambda item: order[item.path])
 
 
