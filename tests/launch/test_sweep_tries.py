@@ -68,7 +68,7 @@ def test_a_run_with_two_tries_is_packed_and_verified_with_the_logs_of_both(tmp_p
     assert (result.wrong, result.unchecked) == ([], [])
     # Two of each try; the other worker of the killed one can end before its first line.
     assert result.ranks in {3, 4}
-    (events,) = found.glob("logs/*/0/try-1/worker-0.events.jsonl")
+    (events,) = found.glob("logs/*/0/try-1/worker-1.events.jsonl")
     lines = events.read_text().splitlines()
     edited = [re.sub(r'"seconds": [0-9.]+', '"seconds": 9.5', line) for line in lines]
     events.write_text("\n".join(edited) + "\n")
