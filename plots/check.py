@@ -70,7 +70,8 @@ _TOLERANCES = {False: (_RELATIVE_TOLERANCE, 0.0), True: (0.0, 2e-6)}
 # A last digit can change the color of a pixel by this much, of 255.
 _COLOR_TOLERANCE = 2
 _NUMBER = re.compile(r"([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
-_DETAILS = re.compile(r'<script type="text/plain" id="details">([^<]*)</script>')
+_DIFFERENT = {"details": "point details differ from the run's", "plotly": "Plotly differs"}
+_PACKED = re.compile(r'<script type="text/plain" id="(details|plotly)">([^<]*)</script>')
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MOST_UNPACKED_BYTES = 1 << 28
 # Files compared cell by cell and line by line.
@@ -377,9 +378,9 @@ def _text_difference(name: str, stored: str, found: str) -> str:
         if one is None or other is None:
             problem = "missing" if one is None else "expected the end of the file, got more lines"
             return f"{name} line {number}: {problem}"
-        if match := _DETAILS.fullmatch(other):
-            if not _same_details(one, match[1]):
-                return f"{name} line {number}: point details differ from the run's"
+        if match := _PACKED.fullmatch(other):
+            if not _same_packed(one, match):
+                return f"{name} line {number}: {_DIFFERENT[match[1]]}"
         elif not _same_to_tolerance(one, other, *_TOLERANCES[name.endswith(".svg")]):
             return f"{name} line {number}: {_difference(one, other)}"
     return ""
@@ -404,10 +405,12 @@ def _same_to_tolerance(one: str, other: str, relative: float, absolute: float) -
     )
 
 
-def _same_details(line: str, packed: str) -> bool:
-    """Return whether a line of the page holds these details, in any compression."""
-    match = _DETAILS.fullmatch(line)
-    stored, found = (_unpacked(text) for text in (match[1] if match else "", packed))
+def _same_packed(line: str, wanted: re.Match[str]) -> bool:
+    """Return whether a line of the page holds the same text, in any compression."""
+    match = _PACKED.fullmatch(line)
+    if match is None or match[1] != wanted[1]:
+        return False
+    stored, found = _unpacked(match[2]), _unpacked(wanted[2])
     return stored is not None and found is not None and _same_text(stored, found)
 
 

@@ -1,8 +1,7 @@
 """The web page of a run: index.html, one self-contained file."""
 
-import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from plots.format import has_assumed_scatter, status_text
 from plots.items import one_sentence
 from plots.page.baselines import HistoryTable, history_table
 from plots.page.commands import reproduce_note
-from plots.page.details import packed_details
+from plots.page.details import packed, packed_details
 from plots.page.facts import environment_facts, host_table
 from plots.page.panels import panel_data
 from plots.page.ratios import RatioTable, ratio_table
@@ -42,8 +41,6 @@ from results.rates import ASSUMED_SCATTER
 from results.run import Run
 
 HERE = Path(__file__).parent
-# HTML forbids control characters; Plotly has some in two of its string literals.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 SCRIPTS = (
     *("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point"),
     *("keyboard", "downloads", "why"),
@@ -57,7 +54,8 @@ _EXTRA = frozenset(
 # A larger static figure leaves too little room for the details of the points.
 _MOST_STATIC = 1_000_000
 # A larger page is slow to open and hard to send.
-MOST_BYTES = 5_900_000
+MOST_BYTES = 3_900_000
+_packed_library = lru_cache(maxsize=1)(packed)
 
 
 def page(  # noqa: PLR0913 - a run, and what a report shows beside it
@@ -149,7 +147,7 @@ def _known(
         "facts": environment_facts(environment),
         "hosts": host_table(environment),
         "style": Markup((HERE / "page.css").read_text()),
-        "plotly": Markup(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", get_plotlyjs())),
+        "plotly": _packed_library(get_plotlyjs()),
         "script": Markup("\n".join((HERE / f"scripts/{one}.js").read_text() for one in SCRIPTS)),
     }
 

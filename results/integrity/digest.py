@@ -47,7 +47,7 @@ SCHEMA = 1
 # texts are escaped (markup, formulas), secrets are masked.
 # 4: plain lines connect the labels of a figure to their points.
 # 5: lists in the summary. 6: the quality of each point. 7: its verdict.
-FORMAT = 7
+FORMAT = 8
 BUILD_AGAIN = "Rebuild it from the current files with 'fab report.build'"
 # Folders of files made from the report.
 _MADE = tuple(f"{REPORT}/{folder}/" for folder in (UPSTREAM, EXPORTS, PAPER))

@@ -71,9 +71,9 @@ def exchange(name: str, old: str, new: str) -> Forgery:
     return forge
 
 
-def packed(page: str, change: Callable[[str], str], level: int = 9) -> str:
-    """Return the page with other details of points."""
-    start, kept, end = re.split(r'(?<=id="details">)([^<]*)', page)
+def packed(page: str, change: Callable[[str], str], level: int = 9, name: str = "details") -> str:
+    """Return the page with other packed text: details of points, or Plotly."""
+    start, kept, end = re.split(rf'(?<=id="{name}">)([^<]*)', page)
     text = change(gzip.decompress(base64.b64decode(kept)).decode())
     return start + base64.b64encode(gzip.compress(text.encode(), level)).decode() + end
 
@@ -81,6 +81,14 @@ def packed(page: str, change: Callable[[str], str], level: int = 9) -> str:
 def other_details(report: Path) -> None:
     path = report / "index.html"
     path.write_text(packed(path.read_text(), lambda text: text.replace("1.07", "0.07")))
+
+
+def other_library(report: Path) -> None:
+    path = report / "index.html"
+    found = packed(
+        path.read_text(), lambda text: text.replace("plotly.js", "plotly_js", 1), 9, "plotly"
+    )
+    path.write_text(found)
 
 
 def first_number(name: str, pattern: str) -> Forgery:
@@ -124,7 +132,7 @@ FORGERIES: dict[str, Forgery] = {
     "a word of the page": exchange("index.html", "All points", "No points"),
     "a script that is added": exchange("index.html", "</body>", "<script>alert(1)</script></body>"),
     "the page's own script": exchange("index.html", "Number(text)", "2*Number(text)"),
-    "the library that draws": exchange("index.html", "plotly.js", "plotly_js"),
+    "the library that draws": other_library,
     "the path of a line": first_number("scaling.svg", r'<path d="M \d+\.(\d)'),
     "a text that is added to the figure": exchange("scaling.svg", "</svg>", "<text>2</text></svg>"),
     "pixels": pixels,

@@ -1,4 +1,31 @@
-// Data of the page: results.csv of the run and of the overlaid run, and the point details.
+// Data of the page: Plotly, results.csv of the run and of the overlaid run, and the point details.
+
+/** Unpack the gzipped text of an element. */
+function unpacked(id) {
+  const packed = atob(document.getElementById(id).textContent);
+  const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+/** Show what browsers without JavaScript show. */
+function showStatic(reason) {
+  const hidden = document.getElementById("static");
+  const shown = document.createElement("div");
+  shown.id = "static";
+  shown.innerHTML = hidden.textContent;
+  shown.firstElementChild.textContent = reason;
+  hidden.replaceWith(shown);
+}
+
+if (!globalThis.DecompressionStream) {
+  showStatic("This browser is too old to draw figures; the tables work without them.");
+  document.documentElement.dataset.ready = "yes";
+  throw new Error("no DecompressionStream");
+}
+const plotly = document.createElement("script");
+plotly.textContent = await unpacked("plotly");
+document.head.append(plotly);
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -17,13 +44,6 @@ for (const drawing of [data.run, data.over]) {
   if (drawing) drawing.rows = parseCsv(drawing.csv);
 }
 
-/** Unpack the details of every point. */
-async function readDetails() {
-  const packed = atob(document.getElementById("details").textContent);
-  const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
-}
 
 /** Escape text for Plotly, which reads some tags and entities as markup. */
 function plain(text) {

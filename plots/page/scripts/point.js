@@ -204,13 +204,7 @@ function forPaper(onPaper) {
 
 async function start() {
   which.append(...data.run.names.map((name, row) => element("option", name, { value: row })));
-  try {
-    details = await readDetails();
-  } catch {
-    const text = "This browser is too old to show point details (it lacks DecompressionStream).";
-    for (const id of ["about", "why-evidence"]) document.getElementById(id)?.replaceChildren(text);
-    return;
-  }
+  details = JSON.parse(await unpacked("details"));
   drawWhy();
   which.addEventListener("change", () => choosePoint(which.value));
   repeatChoice.addEventListener("change", () => {

@@ -25,9 +25,8 @@ DEMO = ROOT / "docs" / "runs" / "demo"
 
 
 def without_libraries(text: str) -> str:
-    """Return the page without Plotly, which contains names of sites."""
-    start = text.index("* plotly.js v")
-    return text[:start] + text[text.index('<script type="module">') :]
+    """Return the page without Plotly, which can contain anything in base64."""
+    return text.replace(block(text, "plotly"), "")
 
 
 def large(points: int, width: int, windows: int) -> Run:
@@ -186,10 +185,10 @@ def test_a_line_stands_where_the_second_host_begins() -> None:
     assert json.loads(block(page(run), "data"))["run"]["second_host"] is None
 
 
-def test_a_large_run_stays_below_6_mb_and_says_what_it_left_out() -> None:
+def test_a_large_run_stays_below_4_mb_and_says_what_it_left_out() -> None:
     run = large(1000, 256, 100)
     text = page(run, static=f"<svg>{'x' * 990_000}</svg>")
-    assert len(text.encode()) < 6_000_000
+    assert len(text.encode()) < 4_000_000
     (one,) = details(text)[0]["repeats"]
     assert one["windows"]["of"] == 100
     assert one["ranks"]["of"] == 256

@@ -98,7 +98,13 @@ def test_quoted_messages_of_verification_are_the_programs_own() -> None:
 # The fixed parts of the lines of report.verify.
 VERIFY_PARTS = (
     *("modified", "modified after it was written", "invalid content", "belongs to other files"),
-    *("pixels differ", "rows differ", "point details differ", "not part of this run's report"),
+    *(
+        "pixels differ",
+        "rows differ",
+        "point details differ",
+        "Plotly differs",
+        "not part of this run's report",
+    ),
     *("not a regular file", "has cost columns, but their prices are unknown"),
     *("truncated after line", "lines added after line", "events give", "missing in the record"),
     *("has no events, unlike other processes", "missing; it was there when the report was built"),
