@@ -8,6 +8,7 @@ It excludes the report's own files, which are listed beside it, because they can
 import gzip
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
+from stat import S_ISREG
 from typing import Annotated, Any
 
 import msgspec
@@ -126,8 +128,11 @@ class Digests:
 
 def covered_files(folder: Path) -> dict[str, Path]:
     """Return the files covered by a run's digest, by name; links are skipped."""
-    logs = (folder / LOGS).rglob("[!.]*") if not (folder / LOGS).is_symlink() else ()
-    return _named(folder, [*(folder / name for name in COVERED), *logs])
+    logs = folder / LOGS
+    found = sorted(_regular_files(str(logs), f"{LOGS}/"), key=lambda name: name.split("/"))
+    return _named(folder, (folder / name for name in COVERED)) | {
+        name: folder / name for name in found if not logs.is_symlink()
+    }
 
 
 def report_files(folder: Path) -> dict[str, Path]:
@@ -142,6 +147,19 @@ def unknown_files(folder: Path) -> list[str]:
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     names = (path.relative_to(folder).as_posix() for path in found)
     return sorted(name for name in names if name not in known and not name.startswith(_MADE))
+
+
+def _regular_files(folder: str, before: str) -> Iterator[str]:
+    """Yield the files below a folder that are no links, `before` and their names there."""
+    with (
+        suppress(FileNotFoundError, NotADirectoryError, PermissionError),
+        os.scandir(folder) as found,
+    ):
+        for one in found:
+            if one.is_dir(follow_symlinks=False):
+                yield from _regular_files(one.path, f"{before}{one.name}/")
+            elif one.is_file(follow_symlinks=False) and not one.name.startswith("."):
+                yield before + one.name
 
 
 def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
@@ -262,7 +280,10 @@ def file_digest(path: Path, every: int = 0) -> FileDigest:
     `every` is the number of lines per mark; 0 picks one, or more for a huge file.
     """
     with store_errors(path, "read"):
-        size = path.stat().st_size
+        found = path.stat()
+        size = found.st_size
+        if size <= _PIECE_BYTES and path.suffix != ".gz" and S_ISREG(found.st_mode):
+            return _small_digest(path.read_bytes(), every)
         every = every or _every(path, size)
         sha256 = hashlib.sha256()
         if path.suffix == ".gz":
@@ -274,12 +295,23 @@ def file_digest(path: Path, every: int = 0) -> FileDigest:
     return FileDigest(bytes=size, sha256=sha256.hexdigest(), lines=lines, every=every, marks=marks)
 
 
+def _small_digest(data: bytes, every: int) -> FileDigest:
+    """Compute the checksums of a file's content, which a run has ten thousands of."""
+    every = every or _every_of(data, len(data))
+    lines, marks = _marked(BytesIO(data), every)
+    sha256 = hashlib.sha256(data).hexdigest()
+    return FileDigest(bytes=len(data), sha256=sha256, lines=lines, every=every, marks=marks)
+
+
 def _every(path: Path, size: int) -> int:
-    """Estimate the lines per mark from the first lines; 1 except in huge files."""
-    with path.open("rb") as file:
-        start = file.read(_PIECE_BYTES)
+    """Estimate the lines per mark of a file; 1 except in huge files."""
     if path.suffix == ".gz":
         return max(1, round(size / _PACKED / 100 / _MOST_MARKS))
+    with path.open("rb") as file:
+        return _every_of(file.read(_PIECE_BYTES), size)
+
+
+def _every_of(start: bytes, size: int) -> int:
     lines = (start.count(b"\n") + 1) / max(1, len(start)) * size
     return max(1, round(lines / _MOST_MARKS))
 
