@@ -20,7 +20,7 @@ from im2rec_tools import files
 from im2rec_tools.errors import DataError
 from results import record as records
 from results.errors import StoreError, store_errors
-from results.record import Identity, Record
+from results.record import Identity, RateRecord, Record
 from results.run_folder import ASKED, ENVIRONMENT, LOCK, LOGS, RECORDS, REPORT, TORN, is_run
 
 _LOG = logging.getLogger(__name__)
@@ -107,6 +107,8 @@ class Store:
         self.folder = folder
         self._log = folder / RECORDS
         self._again: set[Identity] = set()
+        # How long each finished repeat took; None until it is asked for.
+        self._finished: dict[Identity, float] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -157,6 +159,8 @@ class Store:
         except OSError as error:
             raise self._unwritable(error) from error
         self._again.discard(record.identity)
+        if self._finished is not None:
+            _finish(self._finished, record)
 
     def write(self, name: str, text: str) -> None:
         """Replace the file `name` of the run folder."""
@@ -171,20 +175,29 @@ class Store:
 
         The newest try decides: if it failed, the repeat is not finished.
         """
-        newest = {one.identity: (one.status, one.elapsed_seconds) for one in _good(self.folder)}
-        return {
-            name: seconds
-            for name, (status, seconds) in newest.items()
-            if status == "ok" and name not in self._again
-        }
+        if self._finished is None:
+            found: dict[Identity, float] = {}
+            for record in _good(self.folder, records.parse_rate_record):
+                _finish(found, record)
+            self._finished = found
+        return {name: one for name, one in self._finished.items() if name not in self._again}
 
     def tries(self) -> Counter[Identity]:
         """Return the number of records of each repeat."""
-        return Counter(one.identity for one in _good(self.folder))
+        found = _good(self.folder, records.parse_rate_record)
+        return Counter(one.identity for one in found)
 
     def close(self) -> None:
         """Release the folder for other processes."""
         self._lock.close()
+
+
+def _finish(finished: dict[Identity, float], record: RateRecord) -> None:
+    """Let a newer try of a repeat decide whether it is finished."""
+    if record.status == "ok":
+        finished[record.identity] = record.elapsed_seconds
+    else:
+        finished.pop(record.identity, None)
 
 
 def lock(path: Path, instead: str = "") -> IO[str]:
@@ -285,12 +298,12 @@ def read_records(folder: Path) -> list[Record]:
 
     Raises StoreError if the folder or a record cannot be read, e.g. one of a newer schema.
     """
-    return list(_good(folder))
+    return list(_good(folder, records.parse))
 
 
-def _good(folder: Path) -> Iterator[Record]:
-    for _, one in record_lines(record_log(folder)):
-        if isinstance(one, Record):
+def _good(folder: Path, parse: Callable[[bytes], Kind | None]) -> Iterator[Kind]:
+    for _, one in parsed_lines(record_log(folder), parse):
+        if not isinstance(one, UnreadableLine):
             yield one
         elif not one.torn:
             raise StoreError(str(one))
