@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from bench.errors import SpecError, error_line, quoted
 from bench.kvstores import is_distributed
@@ -136,7 +136,7 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
     replaces it. A column has one kind of baseline in the whole run: points without servers, unless
     all candidates have servers.
     """
-    families = grouped((_same(point.trial), point) for point in points)
+    families = _families(points)
     fitting = [_fitting(point, families[_same(point.trial)]) for point in points]
     stores: dict[tuple[str, int], dict[str, None]] = {}
     for one in fitting:
@@ -146,7 +146,7 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
     chosen = [_chosen(point, one, stores) for point, one in zip(points, fitting, strict=True)]
     filled = {name for one in chosen for name in one.points}
     return [
-        _with_absent(point, one, filled, alone=len(families[_same(point.trial)]) == 1)
+        _with_absent(point, one, filled, alone=len(families[_same(point.trial)].points) == 1)
         for point, one in zip(points, chosen, strict=True)
     ]
 
@@ -158,23 +158,43 @@ def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
 
 def apply_baseline(points: Sequence[Kind], wanted: Baseline) -> list[BaselineChoice[Kind]]:
     """Return each point's chosen baseline, in the column 'baseline'."""
-    families = grouped((_same(point.trial), point) for point in points)
+    families = _families(points)
     return [_wanted(point, families[_same(point.trial)], wanted) for point in points]
 
 
-def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:
-    """Return the points of a family that may be its baseline.
+@dataclass(frozen=True, kw_only=True)
+class _Family(Generic[Kind]):
+    """Points that may be each other's baselines, indexed so that thousands stay fast."""
+
+    points: Sequence[Kind]
+    measured: Sequence[Kind]
+    by_devices: Mapping[int, Sequence[Kind]]
+
+
+def _families(points: Sequence[Kind]) -> dict[Any, _Family[Kind]]:
+    return {
+        settings: _Family(
+            points=some,
+            measured=[point for point in some if point.rate],
+            by_devices=grouped((point.trial.layout.devices, point) for point in some),
+        )
+        for settings, some in grouped((_same(point.trial), point) for point in points).items()
+    }
+
+
+def _peers(point: Kind, family: Iterable[Kind]) -> Iterable[Kind]:
+    """Return those that may be its baseline.
 
     The placement of servers must agree only if both points have servers.
     """
     if not is_distributed(point.trial.layout.kvstore):
-        return list(family)
+        return family
     servers = _servers(point.trial)
-    return [
+    return (
         other
         for other in family
         if not is_distributed(other.trial.layout.kvstore) or _servers(other.trial) == servers
-    ]
+    )
 
 
 def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
@@ -191,12 +211,15 @@ def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
     return fits
 
 
-def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
+def _fitting(point: Kind, family: _Family[Kind]) -> dict[str, list[Kind]]:
     """Return the possible baselines by column, without empty columns."""
     trial = point.trial
-    peers = _peers(point, family)
+    # The device counts of all baselines that fit.
+    sizes = {1, trial.layout.devices_per_host, trial.layout.devices_per_worker}
+    some = (one for size in sorted(sizes) for one in family.by_devices.get(size, ()))
+    peers = list(_peers(point, some))
     found = {name: [p for p in peers if fit(p.trial)] for name, fit in _fits(trial).items()}
-    if all(baseline_of(p.trial) == baseline_of(trial) for p in peers if p.rate):
+    if all(baseline_of(p.trial) == baseline_of(trial) for p in _peers(point, family.measured)):
         # No other point has a result, so the point would be its own baseline.
         found = {
             n: [p for p in some if baseline_of(p.trial) != baseline_of(trial)]
@@ -267,10 +290,11 @@ def _absent_note(column: str, cell: str, sought: str) -> Note:
     return Note(NoteKind.BASELINE_ABSENT, figures)
 
 
-def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> BaselineChoice[Kind]:
+def _wanted(point: Kind, family: _Family[Kind], wanted: Baseline) -> BaselineChoice[Kind]:
     if point.trial.mode in _NOT_TRAINED:
         return BaselineChoice(points={})
-    fitting = [p for p in _peers(point, family) if baseline_of(p.trial) == wanted]
+    some = family.by_devices.get(wanted.devices, ())
+    fitting = [p for p in _peers(point, some) if baseline_of(p.trial) == wanted]
     if not fitting:
         note = _absent_note("baseline", _CELLS["baseline"], f"point {wanted}")
         return BaselineChoice(points={}, notes=(note,))
