@@ -163,7 +163,7 @@ def apply_baseline(points: Sequence[Kind], wanted: Baseline) -> list[BaselineCho
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Family(Generic[Kind]):
+class _PointGroup(Generic[Kind]):
     """Points that may be each other's baselines, indexed so that thousands stay fast."""
 
     points: Sequence[Kind]
@@ -171,9 +171,9 @@ class _Family(Generic[Kind]):
     by_devices: Mapping[int, Sequence[Kind]]
 
 
-def _families(points: Sequence[Kind]) -> dict[Any, _Family[Kind]]:
+def _families(points: Sequence[Kind]) -> dict[Any, _PointGroup[Kind]]:
     return {
-        settings: _Family(
+        settings: _PointGroup(
             points=some,
             measured=[point for point in some if point.rate],
             by_devices=grouped((point.trial.layout.devices, point) for point in some),
@@ -211,7 +211,7 @@ def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
     return fits
 
 
-def _fitting(point: Kind, family: _Family[Kind]) -> dict[str, list[Kind]]:
+def _fitting(point: Kind, family: _PointGroup[Kind]) -> dict[str, list[Kind]]:
     """Return the possible baselines by column, without empty columns."""
     trial = point.trial
     # The device counts of all baselines that fit.
@@ -290,7 +290,7 @@ def _absent_note(column: str, cell: str, sought: str) -> Note:
     return Note(NoteKind.BASELINE_ABSENT, figures)
 
 
-def _wanted(point: Kind, family: _Family[Kind], wanted: Baseline) -> BaselineChoice[Kind]:
+def _wanted(point: Kind, family: _PointGroup[Kind], wanted: Baseline) -> BaselineChoice[Kind]:
     if point.trial.mode in _NOT_TRAINED:
         return BaselineChoice(points={})
     some = family.by_devices.get(wanted.devices, ())

@@ -150,7 +150,7 @@ def unknown_files(folder: Path) -> list[str]:
 
 
 def _regular_files(folder: str, before: str) -> Iterator[str]:
-    """Yield the files below a folder that are no links, `before` and their names there."""
+    """Yield the names of the files below a folder, after `before`; links are skipped."""
     with (
         suppress(FileNotFoundError, NotADirectoryError, PermissionError),
         os.scandir(folder) as found,
