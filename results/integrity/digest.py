@@ -129,9 +129,10 @@ class Digests:
 def covered_files(folder: Path) -> dict[str, Path]:
     """Return the files covered by a run's digest, by name; links are skipped."""
     logs = folder / LOGS
-    found = sorted(_regular_files(str(logs), f"{LOGS}/"), key=lambda name: name.split("/"))
+    found = () if logs.is_symlink() else _regular_files(str(logs), f"{LOGS}/")
+    ordered = sorted(found, key=lambda name: name.split("/"))
     return _named(folder, (folder / name for name in COVERED)) | {
-        name: folder / name for name in found if not logs.is_symlink()
+        name: folder / name for name in ordered
     }
 
 
