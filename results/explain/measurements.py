@@ -15,6 +15,11 @@ from results.repeat import RankSpeed, RepeatSummary
 # Notes on a machine that changed its speed during the measurement.
 MACHINE_NOTES = (NoteKind.SWAPPED, NoteKind.THROTTLED, NoteKind.CLOCK_FELL)
 _LOOPBACK = "lo"
+# A message costs a server as much CPU time as 130 KiB of gradients (docs/explanation/verdicts.md);
+# arrays of half of that are small.
+_SMALL_ARRAY = 64 * 1024
+# A server lacks a core if its threads wait for one this many times longer than they run.
+_STARVED = 4.0
 # The counters of a machine at the begin and the end of measuring.
 Counters = dict[str, Any]
 
@@ -44,6 +49,7 @@ class StepMeasurements:
     server_delay    the same server's threads waiting for a core
     link_bytes      bytes in the busier direction of the busiest host's interface; 0 if the job
                     uses no network
+    arrays          arrays of gradients that a step exchanges
     other_cores     cores that other programs and hypervisors took, as a fraction of all
     disturbances    kinds of notes on swapping, heat and clocks
     reading         input pipeline alone, from bench.io
@@ -63,6 +69,7 @@ class StepMeasurements:
     server_delay: float | None = None
     link_bytes: float | None = None
     bytes_each_way: float | None = None
+    arrays: float | None = None
     other_cores: float | None = None
     disturbances: tuple[NoteKind, ...] = ()
     reading: float | None = None
@@ -82,6 +89,17 @@ class StepMeasurements:
         if self.server_cpu is None:
             return None
         return self.server_cpu + (self.server_delay or 0.0)
+
+    @property
+    def messages_bound(self) -> bool:
+        """Whether servers spend their time on the number of messages, not on their bytes.
+
+        That is so for small arrays, unless the server lacks a core.
+        """
+        if not self.server_cpu or not self.bytes_each_way or not self.arrays:
+            return False
+        starved = (self.server_delay or 0.0) > _STARVED * self.server_cpu
+        return self.bytes_each_way < _SMALL_ARRAY * self.arrays and not starved
 
     @property
     def link(self) -> float | None:
@@ -118,7 +136,7 @@ def point_measurements(
     }
     numbers |= {
         name: _mean([getattr(one, name) for one in found])
-        for name in ("link_bytes", "bytes_each_way", "other_cores")
+        for name in ("link_bytes", "bytes_each_way", "arrays", "other_cores")
     }
     if numbers["link_bytes"] is None:
         numbers["link_bytes"] = _exchanged_bytes(trial, numbers["bytes_each_way"])
@@ -193,6 +211,7 @@ def _of_repeat(one: RepeatSummary) -> StepMeasurements:
         server_delay=delay,
         link_bytes=_link_bytes(one),
         bytes_each_way=_positive(one.facts.get("bytes_each_way")),
+        arrays=_positive(one.facts.get("arrays")),
         other_cores=_other_cores(one),
         disturbances=tuple(note.kind for note in one.notes if note.kind in MACHINE_NOTES),
     )

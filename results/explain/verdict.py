@@ -36,7 +36,7 @@ class Cause(StrEnum):
     straggler     all workers wait for the slowest
     cores         workers slow each other down on one host
     interference  other programs or virtual machines
-    sync          exchange that neither bytes nor servers explain
+    sync          meeting and messages of small arrays, not bytes
     machine       swapping, heat or a lower clock
     several       no single cause stands out
     not measured  the point lacks measurements that the rule needs
@@ -223,7 +223,9 @@ class _Budget:
     def _exchange(self) -> None:
         """Attribute what is left to the link, the servers or synchronization."""
         link, server, left = self.known.link, self.known.server, self.left
-        limits = {Cause.LINK: link, Cause.SERVER: server}
+        limits = {Cause.LINK: link}
+        if not self.known.messages_bound:
+            limits[Cause.SERVER] = server
         explaining = {
             cause: one for cause, one in limits.items() if one and one >= _EXPLAINS * left
         }

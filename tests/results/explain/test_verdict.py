@@ -107,6 +107,24 @@ def test_shares_of_a_link() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arrays", "delay", "cause"),
+    [
+        (None, 0.0, Cause.SERVER),
+        (4, 0.0, Cause.SERVER),
+        (1000, 0.0, Cause.SYNC),
+        (1000, 3.9, Cause.SYNC),
+        (1000, 4.1, Cause.SERVER),
+    ],
+)
+def test_servers_of_small_arrays_are_busy_with_messages(
+    arrays: int | None, delay: float, cause: Cause
+) -> None:
+    # 1,000 arrays have 10 kB each.
+    changes = {"server_cpu": 0.9, "server_delay": 0.9 * delay, "bytes_each_way": 10e6}
+    assert verdict(known(step=2.0, arrays=arrays, **changes)).cause is cause
+
+
+@pytest.mark.parametrize(
     ("change", "missing"),
     [
         ({"input": None}, Gap.INPUT),
