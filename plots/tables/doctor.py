@@ -20,7 +20,11 @@ from results.explain.verdict import LEAST_SHARE
 from results.host_facts import HOST_FACTS
 
 _SHOWN = frozenset({"processor", "cores", "memory_mib", "gpus", "mxnet", "opencv", "python"})
-_COLUMNS = ("network", "batch", "images/s", "step", "exchange", "share", "memory", "max. batch")
+# Broken where the table is as wide as a terminal of 80 columns.
+_COLUMNS = (
+    *("network", "batch", "images/s", "step\n(s)"),
+    *("exchange\n(s)", "share", "memory\n(MiB)", "max.\nbatch"),
+)
 _MIB = 1 << 20
 # More windows than this are no remedy for noise.
 _MOST_WINDOWS = 200
@@ -75,10 +79,10 @@ def network_table(networks: Sequence[NetworkFigures], machine: MachineFigures) -
             one.use.name,
             str(one.use.batch),
             _number(one.images_per_second),
-            _number(one.step_seconds, " s"),
-            _number(one.exchange_seconds, " s"),
+            _number(one.step_seconds),
+            _number(one.exchange_seconds),
             "-" if share is None else f"≤ {_percent(share)}",
-            "-" if memory is None else f"{memory / _MIB:.0f} MiB",
+            "-" if memory is None else f"{memory / _MIB:.0f}",
             "-" if most is None else f"{float(f'{most:.2g}'):.0f}",
         )
         table.add_row(*map(cell, texts))
@@ -89,8 +93,8 @@ def _percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def _number(value: float | None, unit: str = "") -> str:
-    return "-" if value is None else f"{significant(value)}{unit}"
+def _number(value: float | None) -> str:
+    return "-" if value is None else significant(value)
 
 
 def finding_lines(found: Sequence[MachineLimit]) -> list[str]:
