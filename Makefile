@@ -8,6 +8,7 @@
 # make fuzz SECONDS=60  feed mutated samples to every parser; failing inputs go to tests/seeds
 # make exports          install the libraries of 'fab results.export' (docs/how-to/export.md)
 # make remote           install the libraries of s3:// and gs:// URLs (docs/how-to/fetch-data.md)
+# make torch            install PyTorch, for CPU if pip finds that; LIMIT_GB=4 limits the download
 # make docs             build the documentation site in site/
 # make lock             renew the lock files after a change of dependencies in pyproject.toml
 # make clean            remove the environments and the caches of the checkers
@@ -19,7 +20,7 @@ PYTEST := -m pytest -q
 # Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
 
-.PHONY: help environment demo test test-fast test-docs test-pythons test-slow fuzz exports remote docs lock clean
+.PHONY: help environment demo test test-fast test-docs test-pythons test-slow fuzz exports remote torch docs lock clean
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
@@ -69,6 +70,9 @@ exports:
 remote:
 	@MXSCALE_REMOTE=1 tools/environment.sh
 
+torch:
+	@MXSCALE_TORCH=$(or $(LIMIT_GB),4) tools/environment.sh
+
 docs:
 	@bin=$$(MXSCALE_DOCS=1 tools/environment.sh) && \
 	NO_MKDOCS_2_WARNING=1 "$$bin/bin/mkdocs" build --strict --quiet && \
@@ -87,7 +91,7 @@ lock:
 	"$$bin/bin/"$(COMPILE_LOCK) --no-deps --output-file requirements-gpu.lock \
 	    requirements-gpu.in && \
 	constraints="--constraint requirements.lock" && \
-	for extra in exports docs remote slow; do \
+	for extra in exports docs remote slow torch; do \
 	    case $$extra in slow) from=--group ;; *) from=--extra ;; esac; \
 	    "$$bin/bin/"$(COMPILE_LOCK) --override .override.txt $$constraints \
 	        $$from $$extra pyproject.toml \
@@ -96,6 +100,7 @@ lock:
 	        --output-file requirements-$$extra.lock || break; \
 	    constraints="$$constraints --constraint requirements-$$extra.lock"; \
 	done; \
+	"$$bin/bin/python" tools/split_torch_lock.py; \
 	rm -f .override.txt
 
 clean:

@@ -91,9 +91,11 @@ fail_with_cause() {
     esac
 }
 
+# Install the packages of a lock file; errors name it as $2 if it is a copy.
 install() {
     attempt "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
         --only-binary :all: --require-hashes -r "$1" && return
+    set -- "${2:-$1}"
     fail_with_cause "$1"
     [ "$(uname -sm)" = "Linux x86_64" ] ||
         fail "$1: expected a Linux x86_64 machine, got $(uname -sm). Use a Linux x86-64 machine or VM: MXNet 1.9.1 has no other packages"
@@ -138,11 +140,12 @@ interpreter=${found#* }
 # MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
 # MXSCALE_EXPORTS=1: the libraries of fab results.export. MXSCALE_DOCS=1: those of make docs.
 # MXSCALE_REMOTE=1: those of s3:// and gs:// URLs. MXSCALE_SLOW=1: those of make test-slow.
+# MXSCALE_TORCH=4: PyTorch, unless its download is larger than 4 GB.
 # Once installed, an environment keeps these.
 gpu=
 [ -z "${MXSCALE_GPU:-}" ] && [ ! -e "$folder/gpu-stamp" ] || gpu=requirements-gpu.lock
 wanted=$(cat requirements.lock $gpu | cksum)
-extras="exports docs remote slow"
+extras="exports docs remote slow torch"
 
 stamp() { cat "$folder/$1-stamp" 2>/dev/null; }
 
@@ -153,8 +156,9 @@ wanted_stamp() {
     docs) requested=${MXSCALE_DOCS:-} ;;
     remote) requested=${MXSCALE_REMOTE:-} ;;
     slow) requested=${MXSCALE_SLOW:-} ;;
+    torch) requested=${MXSCALE_TORCH:-} ;;
     esac
-    [ -z "$requested$(stamp "$1")" ] || cksum <"requirements-$1.lock"
+    [ -z "$requested$(stamp "$1")" ] || cat "requirements-$1"*.lock | cksum
 }
 
 is_current() {
@@ -162,6 +166,39 @@ is_current() {
     for extra in $extras; do
         [ "$(stamp "$extra")" = "$(wanted_stamp "$extra")" ] || return 1
     done
+}
+
+# Print which build of the locked PyTorch pip finds: cpu, cuda, or nothing. It prefers cpu.
+torch_build() {
+    versions=$(PIP_QUIET=0 "$folder/bin/python" -m pip index versions torch 2>/dev/null | sed -n 's/^Available versions: //p')
+    case " $versions," in
+    *" $torch+cpu,"*) echo cpu ;;
+    *" $torch,"*) echo cuda ;;
+    esac
+}
+
+# Install PyTorch. Fails, with a note, if only a build for GPUs exists and is larger than the limit.
+torch_cuda_gb=2.7
+install_torch() {
+    torch=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' requirements-torch.lock)
+    limit=${MXSCALE_TORCH:-4}
+    case $(torch_build) in
+    cpu)
+        # Named with +cpu, or pip would take the other build if the lock lacks the hash of this one.
+        lock=$(mktemp) && sed "s/^torch==$torch/&+cpu/" requirements-torch.lock >"$lock"
+        install "$lock" requirements-torch.lock
+        rm -f "$lock" ;;
+    cuda)
+        awk "BEGIN { exit !($torch_cuda_gb > $limit) }" && {
+            log "torch: skipped: pip finds only the build for GPUs, a download of $torch_cuda_gb GB, which is above $limit GB. To install it, run 'make torch LIMIT_GB=3'"
+            return 1
+        }
+        log "torch: downloading the build for GPUs, $torch_cuda_gb GB ..."
+        install requirements-torch.lock
+        install requirements-torch-cuda.lock ;;
+    *)
+        fail "torch: expected version $torch for Python ${found%% *} from pip, got none. Use Python 3.11, or set PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL to a place that has it, $again" ;;
+    esac
 }
 
 works() { "$folder/bin/python" -m pip --version >/dev/null 2>&1; }
@@ -227,9 +264,13 @@ for extra in $extras; do
     docs) users="'make docs'" ;;
     remote) users="s3:// and gs:// URLs" ;;
     slow) users="'make test-slow'" ;;
+    torch) users="'make torch'" ;;
     esac
     log "adding the libraries of $users to $folder ..."
-    install "requirements-$extra.lock"
+    case $extra in
+    torch) install_torch || continue ;;
+    *) install "requirements-$extra.lock" ;;
+    esac
     printf '%s\n' "$new" >"$folder/$extra-stamp"
 done
 install_hook

@@ -8,22 +8,10 @@ it covers the remaining feature map; at 224 pixels both are the same.
 from typing import Any
 
 from bench.networks.layers import Classifier, batch_norm, chain, convolution
+from bench.networks.stages import MOBILE_PAIRS, MOBILE_STAGES
 from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
-
-# Per pair: output channels of the 1 x 1 convolution, stride of the depthwise one before it.
-_PAIRS = (
-    *((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)),
-    *((512, 1),) * 5,
-    *((1024, 2), (1024, 1)),
-)
-
-# MobileNet 2.0, per stage: expansion, output channels, units, stride of the first unit.
-_STAGES = (
-    *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
-    *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
-)
 
 
 def mobilenet(*, num_classes: int, **_: Any) -> Any:
@@ -32,7 +20,7 @@ def mobilenet(*, num_classes: int, **_: Any) -> Any:
     with net.name_scope():
         net.features.add(convolution(32, 3, strides=2, padding=1))
         before = 32
-        for channels, strides in _PAIRS:
+        for channels, strides in MOBILE_PAIRS:
             net.features.add(
                 convolution(before, 3, strides=strides, padding=1, groups=before),
                 convolution(channels),
@@ -81,7 +69,7 @@ def mobilenet_v2(*, num_classes: int, **_: Any) -> Any:
     with net.name_scope():
         net.features.add(_normalized(32, 3, 2), _Clip())
         before = 32
-        for expansion, channels, units, strides in _STAGES:
+        for expansion, channels, units, strides in MOBILE_STAGES:
             for unit in range(units):
                 first = unit == 0
                 net.features.add(_Unit(before, expansion, channels, strides if first else 1, first))

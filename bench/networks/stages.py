@@ -1,6 +1,7 @@
-"""Stages of residual networks by depth and image height; does not import MXNet.
+"""Stages of residual networks and MobileNets; imports no framework.
 
-Images up to a height have three stages (He et al. 2015, section 4.2), larger ones have four.
+In residual networks, images up to a height have three stages (He et al. 2015, section 4.2), larger
+ones have four.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,20 @@ _UNITS = {
 LARGE, SMALL = tuple(_UNITS), (20, 32, 44, 56, 110, 164)
 # From this depth on, small images have three convolutions per unit instead of two.
 _DEEP = 164
+
+# Of MobileNet 1.0, per pair: output channels of the 1 x 1 convolution, stride of the depthwise
+# one before it.
+MOBILE_PAIRS = (
+    *((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)),
+    *((512, 1),) * 5,
+    *((1024, 2), (1024, 1)),
+)
+
+# Of MobileNet 2.0, per stage: expansion, output channels, units, stride of the first unit.
+MOBILE_STAGES = (
+    *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
+    *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

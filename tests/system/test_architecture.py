@@ -41,6 +41,7 @@ SEAMS = {
     "im2rec_tools": ("im2rec_tools",),
     "bench.statistics": (),
     "bench.networks": ("bench.errors", "bench.training.mxnet_shim"),
+    "bench.networks.torch": ("bench.networks.*",),
     "bench": ("bench", "im2rec_tools.formats", "im2rec_tools.packing.manifest", _CONSOLE),
     "results.comparison": ("results.*", *_RESULTS),
     "results.cost": ("results.*", *_RESULTS),
@@ -74,6 +75,11 @@ SEAMS = {
 # Modules of one package that share a name, because they are about the same thing.
 SAME = {
     ("bench", "catalog"): "what there is, by name",
+    ("bench", "inception_bn"): "the networks, for each framework",
+    ("bench", "inception_v3"): "the networks, for each framework",
+    ("bench", "inception_v4"): "the networks, for each framework",
+    ("bench", "layers"): "what networks consist of, for each framework",
+    ("bench", "mobilenet"): "the networks, for each framework",
     ("bench", "options"): "what an engine can be asked for: in a trial, on a worker's command line",
     ("im2rec_tools", "tfrecord"): "the file format, and the commands that convert to and from it",
     ("im2rec_tools", "webdataset"): "the file format, and the commands that convert to and from it",
@@ -276,6 +282,8 @@ LOCKS = {
     "requirements-docs.lock": 10,
     "requirements-remote.lock": 10,
     "requirements-slow.lock": 10,
+    "requirements-torch.lock": 4,
+    "requirements-torch-cuda.lock": 15,
 }
 
 

@@ -1,5 +1,6 @@
 """tools/environment.sh keeps a working environment in every case."""
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.paths import ROOT
 
-EXTRAS = ("exports", "docs", "remote", "slow")
+EXTRAS = ("exports", "docs", "remote", "slow", "torch")
 
 
 class Checkout:
@@ -23,6 +24,7 @@ class Checkout:
         (self.root / "requirements.lock").write_text("anything==1\n")
         for extra in EXTRAS:
             (self.root / f"requirements-{extra}.lock").write_text(f"{extra}==1\n")
+        (self.root / "requirements-torch-cuda.lock").write_text("nvidia-nccl-cu13==1\n")
         self.calls = root / "calls"
         self.calls.touch()
         self.base = root / "base" / "python3.11"
@@ -37,11 +39,13 @@ class Checkout:
 case "$*" in
 *ensurepip*) echo '{found or f"3.11.7 {self.base}"}' ;;
 *"pip --version") ;;
+*"pip index versions torch") echo "Available versions: $TORCH_BUILDS" ;;
 *"-m venv"*)
     echo "$@" >>{self.calls}
     mkdir -p "{self.folder}/bin"
     cp "$0" "{self.folder}/bin/python" ;;
-*"pip install"*) echo "$@" >>{self.calls} ;;
+*"pip install"*) echo "$@" >>{self.calls}
+    for last; do :; done; cat "$last" >>{self.calls}.packages ;;
 */proc/*) for last; do :; done; exec {shutil.which("python3")} -c "$2" "$last" ;;
 esac
 """
@@ -51,12 +55,20 @@ esac
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [self.root / "tools" / "environment.sh"],
-            env={"PATH": "/usr/bin:/bin", "PYTHON": str(self.base), **environment},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "PYTHON": str(self.base),
+                "TORCH_BUILDS": "1",
+                **environment,
+            },
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
+
+    def installed(self) -> str:
+        return self.calls.with_name("calls.packages").read_text()
 
     def called(self) -> list[str]:
         return self.calls.read_text().splitlines()
@@ -153,7 +165,7 @@ def test_an_environment_that_does_not_work_is_made_anew(checkout: Checkout) -> N
     assert "--clear" in checkout.called()[0]
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", [one for one in EXTRAS if one != "torch"])
 def test_what_an_extra_needs_is_added_when_asked_for_and_kept_up_to_date(
     checkout: Checkout, extra: str
 ) -> None:
@@ -170,6 +182,59 @@ def test_what_an_extra_needs_is_added_when_asked_for_and_kept_up_to_date(
     checkout.run()
     assert installed() == 2
     assert len(checkout.called()) == 2  # requirements.lock did not change
+
+
+def test_pytorch_is_the_build_for_cpu_if_pip_finds_one(checkout: Checkout) -> None:
+    done = checkout.run(MXSCALE_TORCH="1", TORCH_BUILDS="2, 1+cpu, 1")
+    assert done.returncode == 0
+    (call,) = checkout.called()
+    assert "--require-hashes" in call
+    assert "cuda" not in call
+    assert "torch==1+cpu" in checkout.installed()
+    checkout.calls.write_text("")
+    checkout.run(TORCH_BUILDS="2, 1")
+    assert checkout.called() == []
+
+
+def test_pytorch_for_gpus_is_named_with_its_size_before_it_is_downloaded(
+    checkout: Checkout,
+) -> None:
+    done = checkout.run(MXSCALE_TORCH="4", TORCH_BUILDS="2, 1")
+    assert done.returncode == 0
+    assert "downloading the build for GPUs, 2.7 GB" in done.stderr
+    assert [call.split()[-1] for call in checkout.called()] == [
+        "requirements-torch.lock",
+        "requirements-torch-cuda.lock",
+    ]
+
+
+@pytest.mark.parametrize("limit", ["1", "2.6"])
+def test_pytorch_above_the_limit_is_skipped_with_the_command_that_installs_it(
+    checkout: Checkout, limit: str
+) -> None:
+    done = checkout.run(MXSCALE_TORCH=limit, TORCH_BUILDS="2, 1")
+    assert (done.returncode, done.stdout) == (0, ".venv-python3.11\n")
+    assert f"which is above {limit} GB" in done.stderr
+    assert "'make torch LIMIT_GB=3'" in done.stderr
+    assert checkout.called() == []
+
+
+@pytest.mark.parametrize("found", ["", "2, 0.9+cpu", "1.1, 11, 1.post1"])
+def test_pytorch_that_pip_does_not_find_is_one_error(checkout: Checkout, found: str) -> None:
+    done = checkout.run(MXSCALE_TORCH="4", TORCH_BUILDS=found)
+    assert done.returncode == 2
+    assert "torch: expected version 1 for Python 3.11.7 from pip, got none" in done.stderr
+    assert checkout.called() == []
+
+
+def test_the_lock_of_pytorch_keeps_libraries_of_gpus_apart() -> None:
+    split = runpy.run_path(str(ROOT / "tools" / "split_torch_lock.py"))["split"]
+    lock = "filelock==4\nnvidia-nccl-cu13==2 --hash=b\ntorch==1 --hash=c\ntriton==3\n"
+    builds = "# why\ntorch==1+cpu --hash=e  # Python 3.11\n"
+    torch, libraries = split(lock, builds)
+    assert torch == "filelock==4\ntorch==1 --hash=c \\\n    --hash=e\n"
+    assert libraries == "nvidia-nccl-cu13==2 --hash=b\ntriton==3\n"
+    assert split(torch, builds) == (torch, "")
 
 
 @pytest.mark.slow
