@@ -28,20 +28,17 @@ from benchmarks.cluster import check_seconds, local_cluster
 from im2rec_tools.formats.recordio import ImageRecord, frame_record
 from launch.hosts import ROOT, Host, this_machine
 from launch.practice.cluster import Cluster, rate
-from launch.preflight.check import tcp_bandwidth
 from launch.sweep import ClusterSetup, identified, sweep
 from launch.transport.line import start_local
 from launch.transport.ssh import Ssh
 from results.errors import StoreError
 from results.explain.verdict import Cause, Verdict
-from results.run import load, read_environment
-from results.scaling import with_verdict
-from results.store import Store, set_environment
+from results.run import load
+from results.store import Store
 
 FOLDER = ROOT / "results" / "runs" / "injections"
 SHARD = "data/large.rec"
 _MARK = "MXSCALE_INJECTION"
-_RAW = "raw_tcp_mb_per_second"
 _CGROUPS = Path("/sys/fs/cgroup")
 _PERIOD_MICROSECONDS = 100_000
 _EDGE, _IMAGES = 2000, 64
@@ -279,17 +276,14 @@ def run(one: Injection, folder: Path, cluster: Cluster, hosts: Sequence[Host]) -
         for planned in wanted:
             injected = planned is wanted[-1]
             with ExitStack() as running:
-                moved, ready = 0.0, False
+                ready = False
                 if injected:
                     running.enter_context(one.before(job))
-                    moved = 0.0 if one.local else tcp_bandwidth(where.hosts, where.start)
                 for update in sweep(what, wanted, where, store, [planned]):
                     is_ready = isinstance(update, Event) and update.kind == "ready"
                     if is_ready and injected and not ready:
                         ready = True
                         running.enter_context(one.during(job))
-                if moved:
-                    set_environment(folder, **{_RAW: round(moved, 2)})
 
 
 def verdict_of(folder: Path) -> tuple[Verdict, list[str]] | None:
@@ -301,13 +295,7 @@ def verdict_of(folder: Path) -> tuple[Verdict, list[str]] | None:
     row = found.rows[-1]
     if found.missing or row.verdict is None:
         return None
-    raw = read_environment(folder).get(_RAW)
-    known = row.verdict.measurements
-    if isinstance(raw, int | float):
-        known = replace(known, tcp_bytes_per_second=raw * 1e6)
-    hosts = list(row.repeats[0].identity.hosts)
-    verdict = with_verdict(row, known).verdict
-    return (verdict, hosts) if verdict else None
+    return row.verdict, list(row.repeats[0].identity.hosts)
 
 
 def table(known: Mapping[str, Injection], folder: Path) -> Iterator[str]:

@@ -39,10 +39,11 @@ from launch.job.plan import command_line, emulated, plan
 from launch.job.progress import failure_of
 from launch.job.run import run_job
 from launch.job.validity import accuracy, judge, validations
+from launch.preflight.check import tcp_bandwidth
 from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError, error_line
 from launch.transport.line import Starter, start_local
-from results.host_facts import HOST_FACTS, Place, omitted
+from results.host_facts import HOST_FACTS, RAW_TCP, Place, omitted
 from results.progress import JobProgress, SweepUpdate, sweep_seconds_left
 from results.record import TRANSIENT_CAUSES, Cause, Identity, Record, RepeatStart
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, RECORDED, SWEEP, job_logs
@@ -232,6 +233,7 @@ def sweep(
         environment = _environment(what, where) | {"order": ordered}
         data = {names[name.key]: name.data_manifest for _, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
+        environment |= _link_speed(wanted, where)
         environment |= {"command": list(what.command)} if what.command else {}
         store.write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
     elif what.command:
@@ -309,6 +311,19 @@ def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
         if "variables" in facts:
             facts["variables"] = secrets.masked(facts["variables"], hidden)
     return master | ({"hosts": hosts} if hosts else {})
+
+
+def _link_speed(wanted: Sequence[PlannedRun], where: ClusterSetup) -> dict[str, float]:
+    """Return the speed of TCP between the hosts, if one of the jobs uses their link.
+
+    Empty if it cannot be measured: the jobs will say why.
+    """
+    if not any(trial.hosts > 1 and trial.engine != "fake" for trial, _ in wanted):
+        return {}
+    try:
+        return {RAW_TCP: round(tcp_bandwidth(where.hosts, where.start), 2)}
+    except LaunchError:
+        return {}
 
 
 def check_devices(trial: Trial, where: ClusterSetup) -> None:

@@ -1,10 +1,14 @@
 """Facts of hosts and controller: how each is stored, reported and compared."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any
+
+# Throughput of one TCP connection from the first host to the last.
+RAW_TCP = "raw_tcp_mb_per_second"
+_MOST_MEGABYTES = 1e9
 
 
 class Place(Flag):
@@ -139,6 +143,7 @@ CONTROLLER_FACTS = (
     Fact(name="opencv-python-headless", label="OpenCV", text=_one_line),
     Fact(name="simplejpeg", label="simplejpeg", text=_one_line),
     Fact(name="python", label="Python", text=_minor),
+    Fact(name=RAW_TCP, label="raw TCP", unit="MB/s", text=_one_line, matters=False),
     Fact(name="commit", label="commit", text=_one_line, matters=False, check=_is_text),
     Fact(name="system", label="system", text=_one_line, matters=False, check=_is_text),
     Fact(name="description", omitted=Place.REPORT, check=_is_text),
@@ -150,3 +155,11 @@ CONTROLLER_FACTS = (
 def omitted(facts: tuple[Fact, ...], place: Place) -> frozenset[str]:
     """Return the names of the facts that this place omits."""
     return frozenset(fact.name for fact in facts if place in fact.omitted)
+
+
+def tcp_bytes_per_second(environment: Mapping[str, Any]) -> float | None:
+    """Return the bytes per second of one TCP connection; None if unknown."""
+    known = environment.get(RAW_TCP)
+    if isinstance(known, bool) or not isinstance(known, int | float):
+        return None
+    return known * 1e6 if 0 < known < _MOST_MEGABYTES else None

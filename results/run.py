@@ -12,13 +12,19 @@ from bench.settings.point_names import is_called
 from bench.settings.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
-from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
+from results.host_facts import (
+    CONTROLLER_FACTS,
+    HOST_FACTS,
+    Place,
+    omitted,
+    tcp_bytes_per_second,
+)
 from results.quality import own_doubts
 from results.reader import asked_identities, asked_names, asked_trials, read_summaries
 from results.record import Identity, Record, grouped
 from results.repeat import RepeatSummary
 from results.run_folder import ASKED, ENVIRONMENT, HOSTS, LOGS, SWEEP, TRY, try_folders
-from results.scaling import ScalingRow, rows_of, with_chosen_baseline
+from results.scaling import ScalingRow, rows_of, with_chosen_baseline, with_link
 from results.speedup import parse_baseline
 from results.store import UnreadableLine, read_json, read_records
 
@@ -133,7 +139,7 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     unmeasured = tuple(one for one in trials if one.key not in known)
     return Run(
         folder=folder,
-        rows=rows_of(records, unmeasured),
+        rows=with_link(rows_of(records, unmeasured), tcp_bytes_per_second(environment)),
         unmeasured=unmeasured,
         environment=environment,
         earlier=tuple(one for one in replaced if one.identity in requested),

@@ -324,6 +324,18 @@ def with_verdict(row: ScalingRow, known: StepMeasurements) -> ScalingRow:
     return replace(row, verdict=found, notes=(*kept, *own))
 
 
+def with_link(rows: Sequence[ScalingRow], bytes_per_second: float | None) -> list[ScalingRow]:
+    """Return the rows whose verdicts know the speed of TCP between the run's hosts."""
+    if bytes_per_second is None:
+        return list(rows)
+    return [
+        with_verdict(row, replace(row.verdict.measurements, tcp_bytes_per_second=bytes_per_second))
+        if row.verdict and row.trial.hosts > 1
+        else row
+        for row in rows
+    ]
+
+
 def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note]:
     """Yield notes if variables or instructions differ between repeats or baseline."""
     own = [one.conditions for one in point.repeats]

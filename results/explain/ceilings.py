@@ -10,6 +10,7 @@ from typing import Any
 from bench.settings.modes import MODES_OF, Mode
 from bench.trial import Trial
 from results.errors import StoreError
+from results.host_facts import tcp_bytes_per_second
 from results.reader import asked_trials
 from results.repeat import RepeatSummary
 from results.run import load
@@ -17,8 +18,6 @@ from results.run_folder import saved_runs
 from results.scaling import ScalingRow, mb_per_second, with_verdict
 
 _ALONE = {"test-io", "bandwidth"}
-_MOST_MEGABYTES = 1e9
-RAW_TCP = "raw_tcp_mb_per_second"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +77,8 @@ def _points(folder: Path) -> Iterator[CeilingPoint]:
             trial=row.trial,
             first=row.repeats[0],
             per_second=rate,
-            raw_tcp=_bytes(run.environment.get(RAW_TCP)) if moves else None,
+            raw_tcp=tcp_bytes_per_second(run.environment) if moves else None,
         )
-
-
-def _bytes(megabytes: object) -> float | None:
-    """Return the bytes of a stored figure; None for an impossible one."""
-    if isinstance(megabytes, bool) or not isinstance(megabytes, int | float):
-        return None
-    return megabytes * 1e6 if 0 < megabytes < _MOST_MEGABYTES else None
 
 
 def ceilings(row: ScalingRow, points: Sequence[CeilingPoint]) -> Ceilings:
@@ -206,14 +198,17 @@ def _connects_alike(one: RepeatSummary, point: CeilingPoint) -> bool:
 
 
 def with_ceilings(row: ScalingRow, points: Sequence[CeilingPoint]) -> ScalingRow:
-    """Return the row with the verdict that also knows its ceilings."""
+    """Return the row with the verdict that also knows its ceilings.
+
+    The speed of TCP in the point's own run, if measured, counts before that of other runs.
+    """
     if row.verdict is None:
         return row
-    found = ceilings(row, points)
+    found, own = ceilings(row, points), row.verdict.measurements
     known = replace(
-        row.verdict.measurements,
+        own,
         reading=found.reading,
         store_bytes_per_second=found.store_bytes_per_second,
-        tcp_bytes_per_second=found.tcp_bytes_per_second,
+        tcp_bytes_per_second=own.tcp_bytes_per_second or found.tcp_bytes_per_second,
     )
     return with_verdict(row, known)

@@ -16,6 +16,7 @@ from results.explain.ceilings import (
     with_ceilings,
 )
 from results.record import Identity, Rank, Record
+from results.run import load
 from results.run_folder import ASKED, ENVIRONMENT
 from results.scaling import ScalingRow, scaling
 from results.store import Store
@@ -194,6 +195,21 @@ def test_only_good_points_of_ceilings_are_read(tmp_path: Path) -> None:
     assert ceiling_points(tmp_path) == []
     run(tmp_path, "io", record(readers()))
     assert [type(one) for one in ceiling_points(tmp_path)] == [CeilingPoint]
+
+
+def test_a_run_knows_the_speed_of_its_own_link(tmp_path: Path) -> None:
+    run(tmp_path, "moves", record(moves(), images=10**8), raw_tcp_mb_per_second=400)
+    run(tmp_path, "mine", record(job()), raw_tcp_mb_per_second=25.5)
+    run(tmp_path, "alone", record(job(devices_per_host=2)), raw_tcp_mb_per_second=25.5)
+    (mine,), (alone,) = (load(tmp_path / name).rows for name in ("mine", "alone"))
+    assert mine.verdict
+    assert alone.verdict
+    assert mine.verdict.measurements.tcp_bytes_per_second == 25.5e6
+    assert alone.verdict.measurements.tcp_bytes_per_second is None
+    # The own measurement counts before that of bench.bandwidth.
+    verdict = with_ceilings(mine, ceiling_points(tmp_path)).verdict
+    assert verdict
+    assert verdict.measurements.tcp_bytes_per_second == 25.5e6
 
 
 def test_a_verdict_knows_the_ceilings_of_its_point(tmp_path: Path) -> None:

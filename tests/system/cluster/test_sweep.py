@@ -53,6 +53,7 @@ def test_a_network_trains_on_two_hosts(practice: Cluster, tmp_path: Path) -> Non
     assert (row["devices"], row["hosts"]) == ("2", "2")
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["hosts"]["node02"]["mxnet"] == "1.9.1"
+    assert environment["raw_tcp_mb_per_second"] > 1
 
 
 @pytest.mark.mxnet
