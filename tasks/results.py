@@ -355,17 +355,17 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
 def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     """Unpack a run's .zip file without its report.
 
-    Unpacks below results/runs unless --run is a path.
+    Keeps the predictions of report.predict. Unpacks below results/runs unless --run is a path.
     """
     from results.integrity.archive import SUFFIX, unpack
 
     named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
     packed = Path(archive) if Path(archive).is_file() else archive_of(named)
     into, name = (_run_path(run).parent, _run_path(run).name) if run else (RUNS, "")
-    folder = unpack(packed, into, name, without=REPORT)
+    folder = unpack(packed, into, name, report=False)
     echo(folder)
     echo(
-        f"unpacked without {REPORT}/, which is untrusted. Build it from the records: fab "
+        f"unpacked without its report, which is untrusted. Build it from the records: fab "
         f"report.build --run {shlex.quote(folder.name if folder.parent == RUNS else str(folder))}"
     )
 

@@ -17,7 +17,7 @@ from bench.errors import brief, error_line, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import atomic_file, atomic_folder, check_space, format_size
 from results.errors import StoreError
-from results.run_folder import ASKED, MARKS, RECORDS, REPORT, is_run
+from results.run_folder import ASKED, MARKS, PREDICTIONS, RECORDS, REPORT, is_run
 from results.store import check_name, how_to_end, writing_process
 
 SUFFIX = ".zip"
@@ -70,18 +70,18 @@ def pack(folder: Path, to: Path) -> int:
     return count
 
 
-def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path:
+def unpack(archive: Path, into: Path, name: str = "", report: bool = True) -> Path:
     """Unpack a run into the folder `into` under `name` or its own; return its path.
 
-    The run's folder `without`, if given, is not unpacked.
+    Without the report if that is not wanted, except for the predictions, which are data.
 
     Raises StoreError, and leaves nothing behind, if the archive does not hold exactly one run, is
     damaged or too large, would write outside the run, or if a run of that name exists.
     """
     with _read(archive) as packed:
         inside, files = _checked(archive, packed)
-        if without:
-            files = [one for one in files if not _is_below(one, inside / without)]
+        if not report:
+            files = [one for one in files if _is_data(one, inside)]
         run = into / (name or inside.name or archive.stem)
         check_name(run)
         if run.exists():
@@ -166,6 +166,12 @@ def _checked(archive: Path, packed: ZipFile) -> tuple[PurePosixPath, list[ZipInf
 
 def _is_below(one: ZipInfo, folder: PurePosixPath) -> bool:
     return PurePosixPath(one.filename).is_relative_to(folder)
+
+
+def _is_data(one: ZipInfo, run: PurePosixPath) -> bool:
+    """Return whether a run's file is none of its report, or has predictions."""
+    report = run / REPORT
+    return not _is_below(one, report) or PurePosixPath(one.filename) == report / PREDICTIONS
 
 
 def _unsafe(one: ZipInfo) -> str:

@@ -85,11 +85,13 @@ def test_the_report_of_an_archive_stays_behind_and_is_built_anew(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (run / "report" / "index.html").write_text("<script>a stranger's</script>")
+    (run / "report" / "predictions.jsonl").write_text("{}\n")
     pack(run, tmp_path / "a.zip")
     there = tmp_path / "there" / "mine"
     fabfile.results.results_unpack.body(Context(), archive=str(tmp_path / "a.zip"), run=str(there))
     assert f"fab report.build --run {there}" in capsys.readouterr().out
-    assert not (there / "report").exists()
+    # Predictions cannot be made again once their points are measured.
+    assert everything(there / "report") == {"predictions.jsonl": b"{}\n"}
     assert (there / "records.jsonl").read_bytes() == (run / "records.jsonl").read_bytes()
 
 
