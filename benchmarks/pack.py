@@ -22,8 +22,8 @@ import cv2
 import simplejpeg
 from tabulate import tabulate
 
-from im2rec_tools.cli import load
 from im2rec_tools.commands.sample import sample
+from im2rec_tools.declarations import COMMANDS
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.images import decode, encode_pixels, resize, size_of
 from im2rec_tools.formats.recipe import Recipe
@@ -159,7 +159,7 @@ def verifying(rec: Path) -> float:
 
 def measure(images: Path, work: Path, upstream: list[str], repeats: int) -> None:
     """Run all packers alternately and print the table."""
-    for _ in load("list").planned({"prefix": str(work / "all"), "root": str(images)}).work():
+    for _ in COMMANDS["list"].planned({"prefix": str(work / "all"), "root": str(images)}).work():
         pass
     lst, one = work / "all.lst", work / "one.lst"
     one.write_text(lst.read_text().splitlines(keepends=True)[0])

@@ -11,10 +11,11 @@ def _moved_command() -> str:
     package, _, name = words[words.index("-m") + 1].partition(".")
     if package != __name__ or not name or name == "__main__":
         return ""
-    from im2rec_tools.commands import NAMES  # noqa: PLC0415 - needed for such commands only
+    from im2rec_tools.declarations import COMMANDS  # noqa: PLC0415 - needed for such commands only
 
     name = name.removeprefix("commands.").replace("_", "-")
-    return name if name in NAMES else "NAME" if name in NAMES.values() else ""
+    modules = {command.plan.partition(".")[0] for command in COMMANDS.values()}
+    return name if name in COMMANDS else "NAME" if name in modules else ""
 
 
 if _name := _moved_command():

@@ -11,8 +11,8 @@ if not __package__:
     )
     raise SystemExit(2)
 
-from im2rec_tools.cli import load, run_command
-from im2rec_tools.commands import NAMES
+from im2rec_tools.cli import run_command
+from im2rec_tools.declarations import COMMANDS
 from im2rec_tools.errors import quoted
 from im2rec_tools.terminal import echo
 
@@ -27,17 +27,17 @@ def main(argv: Sequence[str]) -> int:
             "Run a data command. Print its arguments and options with NAME --help.",
             "",
             "Commands:",
-            *(f"  {known:<14} {load(known).help}" for known in NAMES),
+            *(f"  {one.name:<14} {one.help}" for one in COMMANDS.values()),
         )
         return 0
     name = name.replace("_", "-")
-    if name not in NAMES:
+    if name not in COMMANDS:
         echo(
-            f"error: command: expected one of {', '.join(NAMES)}, got {quoted(name)}",
+            f"error: command: expected one of {', '.join(COMMANDS)}, got {quoted(name)}",
             err=True,
         )
         return 2
-    return run_command(load(name), argv[1:])
+    return run_command(COMMANDS[name], argv[1:])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from im2rec_tools.commands import NAMES
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.options import OptionHelp, ProgramParser
 from im2rec_tools.progress import Plan, Progress
@@ -79,8 +78,9 @@ DRY_RUN = OptionHelp("", "Print what would be done and change nothing")
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A data command: name, summary, options, and the function that makes its plan.
+    """A data command: name, summary, options, and the place of its planner.
 
+    plan     'module.function' below im2rec_tools.commands; it takes the options' values by name
     details  further sentences of its help, after the summary
     example  arguments and options of a typical command
     """
@@ -90,7 +90,7 @@ class Command:
     details: str = ""
     example: str = ""
     options: tuple[Option, ...]
-    plan: Callable[..., Plan]
+    plan: str
 
     @property
     def description(self) -> str:
@@ -100,9 +100,18 @@ class Command:
     def planned(self, given: dict[str, Any]) -> Plan:
         """Make the plan from the options given; the others have their defaults."""
         values = {option.key: given.get(option.key, option.default) for option in self.options}
-        return self.plan(
+        return self.planner(
             **{option.key: option.value(values[option.key]) for option in self.options}
         )
+
+    @property
+    def planner(self) -> Callable[..., Plan]:
+        """The function that makes the plan; imports its module, which may take long."""
+        module, _, function = self.plan.partition(".")
+        found: Callable[..., Plan] = getattr(
+            import_module(f"im2rec_tools.commands.{module}"), function
+        )
+        return found
 
 
 def run_plan(make: Callable[[], Plan], *, dry_run: bool) -> None:
@@ -128,13 +137,6 @@ def _execute(plan: Plan, dry_run: bool) -> None:
                 bars.follow(update)
             else:
                 bars.say(update)
-
-
-def load(name: str) -> Command:
-    """Import the command of this name."""
-    module = import_module(f"im2rec_tools.commands.{NAMES[name]}")
-    command: Command = getattr(module, name.upper().replace("-", "_"))
-    return command
 
 
 def run_command(command: Command, argv: Sequence[str]) -> int:

@@ -5,7 +5,8 @@ from typing import Any
 
 from invoke.context import Context
 
-from im2rec_tools.cli import DRY_RUN, Command, load, run_plan
+from im2rec_tools.cli import DRY_RUN, Command, run_plan
+from im2rec_tools.declarations import COMMANDS
 from tasks.cli import command, task
 from tasks.help import DeclaredTask
 
@@ -38,4 +39,4 @@ def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Par
 
 def run_data_command(name: str, **given: Any) -> None:
     """Run a command from another task."""
-    run_plan(lambda: load(name).planned(given), dry_run=False)
+    run_plan(lambda: COMMANDS[name].planned(given), dry_run=False)

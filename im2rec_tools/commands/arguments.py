@@ -24,6 +24,18 @@ def _parse_part(called: str, text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def parse_shape(called: str, text: str) -> tuple[int, int, int]:
+    """Parse the shape of the network's input: '3,224,224'."""
+    match = re.fullmatch(r"3,([0-9]{1,5}),([0-9]{1,5})", text.replace(" ", ""))
+    if not match or not (int(match[1]) and int(match[2])):
+        raise DataError(
+            error_line(
+                called, expected="3,HEIGHT,WIDTH", got=quoted(text), fix=f"Give {called} 3,224,224"
+            )
+        )
+    return 3, int(match[1]), int(match[2])
+
+
 TREE = Option("root", "ROOT", "Labeled tree: one folder of images per class", parse=tree_root)
 SHARDS = Option("path", "PATH", "A .rec file, or a folder of them", parse=path)
 PREPARED = replace(

@@ -1,17 +1,14 @@
 """Command `list`: a labeled tree to image lists, one per shard, and labels."""
 
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, path, tree_root
-from im2rec_tools.commands.arguments import BOXES, CHUNKS, IMAGES_PER_SHARD, LABELS, TREE
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.annotations import AnnotationFolder, count_lines
 from im2rec_tools.formats.boxes import detection_labels
 from im2rec_tools.formats.lists import Images, Parts, gather, labels_of, write_lists
-from im2rec_tools.formats.tree import SUFFIXES, suffixes, walk
+from im2rec_tools.formats.tree import walk
 from im2rec_tools.progress import Plan, Progress, Update
 
 _UPDATE_EVERY = 1000
@@ -40,7 +37,7 @@ def _detection_images(
     return kept
 
 
-def _plan(
+def plan_list(
     prefix: Path,
     root: Path,
     *,
@@ -52,6 +49,7 @@ def _plan(
     no_shuffle: bool,
     exts: tuple[str, ...],
 ) -> Plan:
+    """Plan to write the lists and the labels file of a tree."""
     parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
     known = lists.read_labels(labels) if labels else {}
     if background and not labels:
@@ -93,39 +91,3 @@ def _plan(
         says=(f"would list the images of {root} in {parts}: {prefix}*.lst, {labels_of(prefix)}",),
         work=work,
     )
-
-
-LIST = Command(
-    name="list",
-    help="List the images of a labeled tree in .lst files.",
-    details="Writes one list per shard, shuffled as upstream's im2rec.py does, and a labels file.",
-    options=(
-        Option(
-            "prefix",
-            "PREFIX",
-            "Prefix of the lists: PREFIX.lst, or PREFIX_0.lst ...",
-            parse=tree_root,
-        ),
-        replace(TREE, parse=path),
-        CHUNKS,
-        IMAGES_PER_SHARD,
-        replace(
-            LABELS,
-            text="Labels file of the training tree, which gives a validation tree the same labels",
-        ),
-        replace(
-            BOXES,
-            text="Folder of ILSVRC's XML files: list the images with boxes, as detection records",
-        ),
-        Option("background", "", "Reserve label 0 for a class without images", default=False),
-        Option("no-shuffle", "", "List the images in order of their names", default=False),
-        Option(
-            "exts",
-            "LIST",
-            "Extensions of image files, separated by commas",
-            default=",".join(SUFFIXES),
-            parse=suffixes,
-        ),
-    ),
-    plan=_plan,
-)

@@ -7,13 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.cli import Command, Option, path, path_or_none, tree_root
 from im2rec_tools.commands.arguments import (
-    CHUNKS,
-    ENCODING,
-    IMAGES_PER_SHARD,
-    MAX_BAD,
-    PROCESSES,
     allowed_bad,
 )
 from im2rec_tools.errors import DataError, error_line
@@ -148,7 +142,7 @@ def recipe_of(
     )
 
 
-def _plan(
+def plan_pack(
     prefix: Path,
     root: Path,
     *,
@@ -160,6 +154,7 @@ def _plan(
     max_bad: float,
     **encoding: Any,
 ) -> Plan:
+    """Plan to pack the images of lists, which are made first if there are none."""
     recipe = recipe_of(**encoding)
     parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
     _check_source(root, from_tar)
@@ -227,42 +222,3 @@ def _ensure_lists(
     yield from gather(tar.folders(SUFFIXES) if tar else walk(root), known, images, grow=True)
     if not there:
         write_lists(prefix, images, known, parts)
-
-
-PACK = Command(
-    name="pack",
-    help="Pack images into RecordIO shards.",
-    details="Makes the image lists first if there are none.",
-    example="shards/train photos --chunks 4",
-    options=(
-        Option(
-            "prefix",
-            "PREFIX",
-            "Prefix of the lists: PREFIX.lst, or PREFIX_0.lst ...",
-            parse=tree_root,
-        ),
-        Option(
-            "root",
-            "ROOT",
-            "Folder that the paths in the lists are relative to; a tar with --from-tar",
-            parse=path,
-        ),
-        Option(
-            "from-tar", "", "Read ROOT as a tar of class tars without unpacking it", default=False
-        ),
-        Option(
-            "out",
-            "DIR",
-            "Folder of the shards",
-            default="",
-            parse=path_or_none,
-            empty="folder of the lists",
-        ),
-        CHUNKS,
-        IMAGES_PER_SHARD,
-        *ENCODING,
-        PROCESSES,
-        MAX_BAD,
-    ),
-    plan=_plan,
-)

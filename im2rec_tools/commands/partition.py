@@ -7,8 +7,6 @@ from typing import IO, Literal
 
 from google_crc32c import extend
 
-from im2rec_tools.cli import Command
-from im2rec_tools.commands.arguments import OUT, PART, TREE
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import atomic_file, check_space, format_size, lock
 from im2rec_tools.formats.lists import even_runs
@@ -39,7 +37,7 @@ class CheckedFile:
         return self._file.write(data)
 
 
-def partition(root: Path, out: Path, part: tuple[int, int]) -> Plan:
+def plan_partition(root: Path, out: Path, part: tuple[int, int]) -> Plan:
     """Plan to write OUT/CLASS.tar of each class, and their list files.tsv.
 
     part: share of the classes, (1, 1) for all. A share goes to OUT/part-I-of-N.
@@ -147,13 +145,3 @@ def _write(out: Path, folder: Path, images: Sequence[str]) -> ListedFile:
                 with (folder / image).open("rb") as opened:
                     archive.addfile(_entry(folder, image), opened)
     return ListedFile(name=name, size=checked.size, digests={"crc32c": f"{checked.crc32c:08x}"})
-
-
-PARTITION = Command(
-    name="partition",
-    help="Write one tar per class, and a list of checksums.",
-    details="Hosts fetch shares of the tars with data.fetch --part and unpack them.",
-    example="photos data/partitions",
-    options=(TREE, OUT, PART),
-    plan=partition,
-)

@@ -6,23 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.cli import Command, Option, integer, path_or_none, tree_root
-from im2rec_tools.commands.arguments import (
-    ENCODING,
-    MAX_BAD,
-    MIN_IMAGES,
-    PROCESSES,
-    SEED,
-    SMALL,
-    TRAIN_SHARDS,
-    VAL_SHARDS,
-)
+from im2rec_tools.cli import tree_root
 from im2rec_tools.commands.pack import TooManyBadError, pack_lists, recipe_of
 from im2rec_tools.commands.shards import verify_all
 from im2rec_tools.commands.sweep_file import (
     Shape,
     next_commands,
-    parse_shape,
     prepared,
     small_image_lines,
     write_sweep,
@@ -301,7 +290,7 @@ def _read_back(shards: list[Path], processes: int) -> Iterator[Progress | ShardC
         yield update
 
 
-def _plan(
+def plan_prepare(
     dir: Path,
     *,
     root: str,
@@ -318,6 +307,7 @@ def _plan(
     max_bad: float,
     **encoding: Any,
 ) -> Plan:
+    """Plan to turn a tree or a tar into shards; see `prepare`."""
     wanted = PrepareOptions(
         min_images=min_images,
         move=move,
@@ -416,73 +406,3 @@ def _report(
     yield from small_image_lines(made, wanted.recipe.short_edge)
     yield write_sweep(made)
     yield from next_commands(made)
-
-
-PREPARE = Command(
-    name="prepare",
-    help="Turn a labeled tree or a tar into verified shards.",
-    details=(
-        "Splits the images into training and validation, packs both into DIR_rec and verifies "
-        "every shard. Writes a sweep file there. Leaves DIR unchanged, unless --move is given."
-    ),
-    example="data/photos --val-per-class 20 --train-shards 4",
-    options=(
-        Option(
-            "dir",
-            "DIR",
-            "Labeled tree (one folder of images per class), or a tar of class tars",
-            parse=tree_root,
-        ),
-        Option(
-            "root",
-            "DIR",
-            "Folder to unpack a tar to",
-            default="",
-            empty="the tar's name without .tar",
-        ),
-        Option(
-            "out",
-            "DIR",
-            "Folder of the shards",
-            default="",
-            parse=path_or_none,
-            empty="DIR_rec",
-            group=TRAIN_SHARDS.group,
-        ),
-        Option(
-            "move",
-            "",
-            "Move validation images to DIR_val and small classes to DIR_filtered; 'fab data.split "
-            "DIR --undo' moves the former back",
-            default=False,
-        ),
-        Option(
-            "image-shape",
-            "SHAPE",
-            "Input of the network, for the sweep file; images that are smaller are reported",
-            default="3,224,224",
-            parse=parse_shape,
-        ),
-        Option(
-            "val-per-class",
-            "N",
-            "Use this many images of each class for validation; 0 uses those in DIR_val",
-            default="50",
-            parse=integer(0),
-        ),
-        replace(SEED, text="Seed of the random choice of validation images"),
-        replace(
-            MIN_IMAGES,
-            text="Leave out classes with fewer images; 0 keeps all",
-            default="0",
-            parse=integer(0),
-        ),
-        SMALL,
-        TRAIN_SHARDS,
-        VAL_SHARDS,
-        *ENCODING,
-        PROCESSES,
-        MAX_BAD,
-    ),
-    plan=_plan,
-)

@@ -6,12 +6,9 @@ and license of each.
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from im2rec_tools.cli import Command, Option, choice, integer, percentage, tree_root
-from im2rec_tools.commands.arguments import SEED
 from im2rec_tools.commands.trees import validation_root
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import check_space, create_folder, part_of, remove
@@ -21,7 +18,6 @@ from im2rec_tools.progress import Plan, Progress, Update
 if TYPE_CHECKING:
     from im2rec_tools.sample_images import Shape
 
-SHAPES = ("photographs", "mnist", "cifar-10", "imagenet")
 _UPDATE_EVERY = 100
 _BYTES = {".png": 4_096, ".jpg": 60_000, ".JPEG": 130_000}  # per image on disk, approximate
 _SHARES = {"imagenet": 0.01}
@@ -135,7 +131,11 @@ def _draw(wanted: "Shape", folder: Path, number: int, count: int, seed: str) -> 
         yield
 
 
-def _plan(root: Path, *, shape: str, images_per_class: int, percent: float, seed: int) -> Plan:
+def plan_sample(
+    root: Path, *, shape: str, images_per_class: int, percent: float, seed: int
+) -> Plan:
+    """Plan to create a tree of sample images; see `sample`."""
+
     def work() -> Iterator[Update]:
         return sample(
             root, shape=shape, images_per_class=images_per_class, share=percent, seed=seed
@@ -143,38 +143,3 @@ def _plan(root: Path, *, shape: str, images_per_class: int, percent: float, seed
 
     many = f"{images_per_class} images per class" if images_per_class else "with its own counts"
     return Plan(says=[f"would create {root} in the shape of {shape}, {many}"], work=work)
-
-
-SAMPLE = Command(
-    name="sample",
-    help="Create a small labeled tree of sample images.",
-    details="Cuts the images from real photographs; --shape copies the shape of a known data set.",
-    example="data/sample --images-per-class 20",
-    options=(
-        Option("root", "ROOT", "Folder to create", parse=tree_root),
-        Option(
-            "shape",
-            "SHAPE",
-            f"Shape of the data set: {', '.join(SHAPES)}",
-            default="photographs",
-            parse=choice(*SHAPES),
-        ),
-        Option(
-            "images-per-class",
-            "N",
-            "Images per class; 0 makes as many as the data set has (photographs: 70)",
-            default="0",
-            parse=integer(0),
-        ),
-        Option(
-            "percent",
-            "PERCENT",
-            "Share of the data set's image counts; 0 is 100 %, for imagenet 1 %",
-            default="0",
-            parse=percentage,
-            unit="%",
-        ),
-        replace(SEED, text="Seed of the images"),
-    ),
-    plan=_plan,
-)

@@ -3,12 +3,10 @@
 import os
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from im2rec_tools.cli import Command, Option, integer, path
-from im2rec_tools.commands.arguments import PREPARED, PROCESSES, SET, SHARDS
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import atomic_file, format_size
 from im2rec_tools.formats.boxes import class_labels
@@ -86,7 +84,8 @@ def _class_names(path: Path, labels: Iterable[tuple[float, ...]]) -> dict[float,
     return names
 
 
-def _plan_info(path: Path) -> Plan:
+def plan_info(path: Path) -> Plan:
+    """Plan to print counts and sizes of shards, from their headers."""
     parts = _parts(path)
     shards = [rec for found in parts.values() for rec in found]
 
@@ -156,14 +155,6 @@ def _spread(
     yield f"images per label: {few} (label {shown[0]}) to {many} (label {shown[1]})"
 
 
-INFO = Command(
-    name="info",
-    help="Print counts, labels, sizes and recipe of shards.",
-    options=(PREPARED,),
-    plan=_plan_info,
-)
-
-
 def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | ShardContents]:
     """Verify shards in parallel; then raise DataError with a line per bad shard."""
     counts, wrong = [0] * len(shards), dict[int, str]()
@@ -204,7 +195,8 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Sh
         raise DataError(*more, *(wrong[number] for number in sorted(wrong)))
 
 
-def _plan_verify(path: Path, *, processes: int) -> Plan:
+def plan_verify(path: Path, *, processes: int) -> Plan:
+    """Plan to read every record of shards and compare it with the manifests."""
     parts = _parts(path)
     shards = [rec for found in parts.values() for rec in found]
 
@@ -243,16 +235,6 @@ def _part_line(part: str, found: Sequence[ShardContents]) -> str:
     return f"{part}: {images} images of {len(labels)} labels in {len(found)} shards, {size}"
 
 
-VERIFY = Command(
-    name="verify",
-    help="Verify shards: index, counts, images and checksums.",
-    details="Reads every record, decodes every image, and compares both with the manifest.",
-    example="data/sample_rec",
-    options=(PREPARED, PROCESSES),
-    plan=_plan_verify,
-)
-
-
 def _shards(folder: Path, name: str) -> list[Path]:
     found = shard_sets(folder)
     chosen = name or ("train" if "train" in found or len(found) != 1 else next(iter(found)))
@@ -266,7 +248,8 @@ def _shards(folder: Path, name: str) -> list[Path]:
     return found[chosen]
 
 
-def _plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
+def plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
+    """Plan to link the share of worker `index` of `total` into a folder."""
     if index >= total:
         raise DataError(error_line("INDEX", expected=f"0 to {total - 1}", got=index))
     shards = _shards(dir, set)
@@ -316,26 +299,8 @@ def _plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
     return Plan(says=(f"would link {link} -> {file}" for link, file in links.items()), work=work)
 
 
-SHARD = Command(
-    name="shard",
-    help="Link one worker's share of the shards into a folder.",
-    details="The links are in DIR/worker_INDEX_of_TOTAL.",
-    options=(
-        Option("dir", "DIR", "Folder of shards: .rec, or NAME-00000-of-01024", parse=path),
-        Option("total", "TOTAL", "Number of workers", parse=integer(1)),
-        Option("index", "INDEX", "Index of the worker, from 0", parse=integer(0)),
-        replace(
-            SET,
-            text="First part of the shards' names, if the folder has several sets",
-            default="",
-            empty="train, or the only one",
-        ),
-    ),
-    plan=_plan_shard,
-)
-
-
-def _plan_join(path: Path, index: Path) -> Plan:
+def plan_join_index(path: Path, index: Path) -> Plan:
+    """Plan to write one index of several shards."""
     shards = record_files(path)
     if index.suffix != ".idx":
         raise DataError(
@@ -378,15 +343,3 @@ def _lines(shards: list[Path]) -> Iterator[tuple[bytes, int]]:
         for key, offset in read_index(beside):
             yield f"{key}\t{before + offset}\n".encode(), key
         before += rec.stat().st_size
-
-
-JOIN_INDEX = Command(
-    name="join-index",
-    help="Write one index for several shards.",
-    details="For readers that accept one index only (DALI, path_imgidx).",
-    options=(
-        SHARDS,
-        Option("index", "INDEX", "Index file to write, such as all.idx", parse=path),
-    ),
-    plan=_plan_join,
-)

@@ -1,14 +1,12 @@
 """Sweep file of prepared images, and a report on images that are too small."""
 
 import json
-import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import write_text
 from im2rec_tools.formats.recipe import square_edge
 from im2rec_tools.formats.tree import numbers_last
@@ -26,18 +24,6 @@ _BATCH = 16
 _ACCURACY = 'Time to accuracy: remove the "#" to train until a validation exceeds 0.9.'
 _EPOCHS = 'Epochs: remove the "#" to train for 10 epochs.'
 _STOP = "# stop_accuracy = 0.9           # the point fails if no epoch exceeds it\n"
-
-
-def parse_shape(called: str, text: str) -> Shape:
-    """Parse the shape of the network's input: '3,224,224'."""
-    match = re.fullmatch(r"3,([0-9]{1,5}),([0-9]{1,5})", text.replace(" ", ""))
-    if not match or not (int(match[1]) and int(match[2])):
-        raise DataError(
-            error_line(
-                called, expected="3,HEIGHT,WIDTH", got=quoted(text), fix=f"Give {called} 3,224,224"
-            )
-        )
-    return 3, int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True, kw_only=True)

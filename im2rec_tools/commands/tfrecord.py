@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, integer, path_or_none
-from im2rec_tools.commands.arguments import BOXES, LABELS, OUT, SET, SHARDS
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.files import digest
 from im2rec_tools.formats import tfrecord
@@ -21,13 +19,6 @@ from im2rec_tools.progress import Plan, Update
 
 # End of the names of TensorFlow Datasets: imagenet2012-train.tfrecord-00000-of-01024.
 _DATASETS = ".tfrecord"
-_OFFSET = Option(
-    "label-offset",
-    "N",
-    "Difference between TFRecord and RecordIO labels; 1 keeps TFRecord label 0 for the background",
-    default="1",
-    parse=integer(0, 1),
-)
 
 
 class ListedBoxes:
@@ -136,7 +127,7 @@ def _checked_size(image: bytes, where: str) -> tuple[int, int]:
         raise DataError(error_line(where, problem=str(error))) from error
 
 
-def _plan_to(
+def plan_to_tfrecord(
     path: Path,
     out: Path,
     *,
@@ -146,6 +137,7 @@ def _plan_to(
     lists: Path | None,
     label_offset: int,
 ) -> Plan:
+    """Plan to convert RecordIO shards to TFRecord files."""
     shards = record_files(path)
     found = read_labels(labels) if labels else {}
     names = {label: name for name, label in found.items()}
@@ -171,33 +163,6 @@ def _plan_to(
             yield from count_lines(counts, out / f"to_tfrecord_{set}_boxes.bad.tsv")
 
     return replace(plan, work=work)
-
-
-TO_TFRECORD = Command(
-    name="to-tfrecord",
-    help="Convert RecordIO shards to ImageNet TFRecords.",
-    details=(
-        "The TFRecord files have the fields of the usual ImageNet conversion. Boxes come from "
-        "detection records, or from --boxes."
-    ),
-    options=(
-        SHARDS,
-        OUT,
-        replace(SET, text="First part of the file names: train or validation"),
-        LABELS,
-        BOXES,
-        Option(
-            "lists",
-            "DIR",
-            "With --boxes: folder of the lists, which name the images of the shards",
-            default="",
-            parse=path_or_none,
-            empty="folder of the shards, or lists/ of a prepared folder",
-        ),
-        _OFFSET,
-    ),
-    plan=_plan_to,
-)
 
 
 def _sources(path: Path, name: str) -> list[Path]:
@@ -244,7 +209,8 @@ def _images(offset: int, with_boxes: bool, source: Path, first: int) -> Iterator
         index += 1
 
 
-def _plan_from(path: Path, out: Path, *, set: str, boxes: bool, label_offset: int) -> Plan:
+def plan_from_tfrecord(path: Path, out: Path, *, set: str, boxes: bool, label_offset: int) -> Plan:
+    """Plan to convert TFRecord files to RecordIO shards."""
     return import_plan(
         Import(
             sources=_sources(path, set),
@@ -255,23 +221,3 @@ def _plan_from(path: Path, out: Path, *, set: str, boxes: bool, label_offset: in
             images=partial(_images, label_offset, boxes),
         )
     )
-
-
-FROM_TFRECORD = Command(
-    name="from-tfrecord",
-    help="Convert ImageNet TFRecords to RecordIO shards.",
-    details="Checks the CRC of every record.",
-    options=(
-        replace(SHARDS, text="A TFRecord file, or a folder of them"),
-        OUT,
-        SET,
-        Option(
-            "boxes",
-            "",
-            "Write detection records of the images that have bounding boxes; omit the others",
-            default=False,
-        ),
-        _OFFSET,
-    ),
-    plan=_plan_from,
-)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from im2rec_tools.cli import Command, Option, integer, path, path_or_none
-from im2rec_tools.commands.arguments import MIN_IMAGES, SEED, SMALL, TREE
 from im2rec_tools.errors import DataError, error_line, quoted
 from im2rec_tools.files import lock
 from im2rec_tools.formats.annotations import read as read_annotation
@@ -215,7 +213,8 @@ def _move_all(
     yield Progress(step=step, done=len(moves), total=len(moves))
 
 
-def _plan_split(root: Path, *, images: int, seed: int, small: Small, undo: bool) -> Plan:
+def plan_split(root: Path, *, images: int, seed: int, small: Small, undo: bool) -> Plan:
+    """Plan to move random images of each class to ROOT_val, or back."""
     parts = prepared_parts(root)
     if parts:
         return (
@@ -255,22 +254,9 @@ def _undo_prepared(folder: Path) -> Plan:
     return Plan(says=[line], work=lambda: iter([line]))
 
 
-SPLIT = Command(
-    name="split",
-    help="Move random images of each class to ROOT_val.",
-    details=(
-        "The same seed and file names give the same choice. For a folder that data.prepare made, "
-        "prints its split and moves nothing."
-    ),
-    options=(
-        TREE,
-        Option("images", "N", "Images to move per class", default="50", parse=integer(1)),
-        SEED,
-        SMALL,
-        Option("undo", "", "Move all images of ROOT_val back to ROOT", default=False),
-    ),
-    plan=_plan_split,
-)
+def plan_filter(root: Path, *, min_images: int, more_than: bool) -> Plan:
+    """Plan to move classes with too few images to ROOT_filtered."""
+    return filter_tree(root, least=min_images + more_than)
 
 
 def filtered_root(root: Path) -> Path:
@@ -346,24 +332,6 @@ def filter_tree(root: Path, *, least: int) -> Plan:
     says = [f"would move {root / name}, {counts[name]} images, to {target}" for name in moves]
     says.append(f"{stay} of {len(counts)} classes stay")
     return Plan(says=says, work=work, moves=len(moves))
-
-
-FILTER = Command(
-    name="filter",
-    help="Move classes with too few images to ROOT_filtered.",
-    options=(
-        TREE,
-        MIN_IMAGES,
-        Option(
-            "more-than",
-            "",
-            "Also move classes with exactly --min-images images, as the tutorial's script does",
-            default=False,
-            group=MIN_IMAGES.group,
-        ),
-    ),
-    plan=lambda root, *, min_images, more_than: filter_tree(root, least=min_images + more_than),
-)
 
 
 def read_synsets(file: Path) -> list[tuple[str, str]]:
@@ -483,36 +451,6 @@ def val_tree(root: Path, synsets: Path, *, expected: int, train: Path | None) ->
     )
 
 
-VAL_TREE = Command(
-    name="val-tree",
-    help="Move validation images to class folders.",
-    details="The class of each image comes from a file, or from its bounding boxes.",
-    options=(
-        Option("root", "ROOT", "Folder of the validation images", parse=path),
-        Option(
-            "synsets",
-            "SYNSETS",
-            "File with one class per line, in order of the images' names; or lines 'IMAGE CLASS'; "
-            "or a folder of ILSVRC's XML files",
-            parse=path,
-        ),
-        Option(
-            "classes",
-            "N",
-            "Fail unless the file names this many classes; 0 accepts any number",
-            default="1000",
-            parse=integer(0),
-        ),
-        Option(
-            "train",
-            "DIR",
-            "Training tree that must have the same classes",
-            default="",
-            parse=path_or_none,
-            empty="none",
-        ),
-    ),
-    plan=lambda root, synsets, *, classes, train: val_tree(
-        root, synsets, expected=classes, train=train
-    ),
-)
+def plan_val_tree(root: Path, synsets: Path, *, classes: int, train: Path | None) -> Plan:
+    """Plan to move validation images to class folders."""
+    return val_tree(root, synsets, expected=classes, train=train)

@@ -3,12 +3,11 @@
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from im2rec_tools.cli import Command, Option, path, path_or_none
-from im2rec_tools.commands.arguments import MAX_BAD, allowed_bad
+from im2rec_tools.commands.arguments import allowed_bad
 from im2rec_tools.errors import DamagedTarError, DataError, error_line
 from im2rec_tools.files import (
     check_space,
@@ -260,31 +259,7 @@ def _total_lines(root: Path, count: _Totals, max_bad: float) -> Iterator[str]:
     yield text
 
 
-def _plan(tar: Path, root: Path, *, scratch: Path | None, max_bad: float) -> Plan:
+def plan_untar(tar: Path, root: Path, *, scratch: Path | None, max_bad: float) -> Plan:
+    """Plan to unpack a tar of class tars, or a folder of them."""
     unpack = untar_folder if tar.is_dir() else untar
     return unpack(tar, root, scratch=scratch or root, max_bad=max_bad)
-
-
-UNTAR = Command(
-    name="untar",
-    help="Unpack a tar of class tars to one folder per class.",
-    details="Made for ImageNet's fall11_whole.tar.",
-    options=(
-        Option("tar", "TAR", "Tar of class tars, or a folder of class tars", parse=path),
-        Option("root", "ROOT", "Folder to create the class folders in", parse=path),
-        Option(
-            "scratch",
-            "DIR",
-            "Folder for a class until it is complete",
-            default="",
-            parse=path_or_none,
-            empty="ROOT",
-        ),
-        replace(
-            MAX_BAD,
-            text="Fail if more than this percentage, rounded up to whole files, is rejected",
-            group="",
-        ),
-    ),
-    plan=_plan,
-)

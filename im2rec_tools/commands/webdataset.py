@@ -2,11 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from im2rec_tools.cli import Command
-from im2rec_tools.commands.arguments import OUT, SET, SHARDS
 from im2rec_tools.errors import DataError, error_line
 from im2rec_tools.formats import webdataset
 from im2rec_tools.formats.recordio import ImageRecord, unpack
@@ -19,7 +16,8 @@ def _encode(_: Path, payload: bytes, where: str) -> bytes:
     return webdataset.emit(unpack(payload, where), where)
 
 
-def _plan_to(path: Path, out: Path, *, set: str) -> Plan:
+def plan_to_webdataset(path: Path, out: Path, *, set: str) -> Plan:
+    """Plan to convert RecordIO shards to tar shards."""
     shards = record_files(path)
     return export_plan(
         Export(
@@ -33,15 +31,6 @@ def _plan_to(path: Path, out: Path, *, set: str) -> Plan:
             end=webdataset.END,
         )
     )
-
-
-TO_WEBDATASET = Command(
-    name="to-webdataset",
-    help="Convert RecordIO shards to WebDataset's tar shards.",
-    details="Each image is a sample KEY.jpg and KEY.cls; several labels are in KEY.json.",
-    options=(SHARDS, OUT, SET),
-    plan=_plan_to,
-)
 
 
 def _sources(path: Path, name: str) -> list[Path]:
@@ -69,15 +58,7 @@ def _images(source: Path, first: int) -> Iterator[ImageRecord]:
         yield record
 
 
-def _plan_from(path: Path, out: Path, *, set: str) -> Plan:
+def plan_from_webdataset(path: Path, out: Path, *, set: str) -> Plan:
+    """Plan to convert tar shards to RecordIO shards."""
     job = Import(sources=_sources(path, set), out=out, name=set, images=_images)
     return import_plan(job)
-
-
-FROM_WEBDATASET = Command(
-    name="from-webdataset",
-    help="Convert WebDataset's tar shards to RecordIO shards.",
-    details="Each sample needs one image and a label: KEY.cls, or 'label' or 'labels' in KEY.json.",
-    options=(replace(SHARDS, text="A tar file, or a folder of them"), OUT, SET),
-    plan=_plan_from,
-)

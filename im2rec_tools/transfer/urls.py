@@ -111,6 +111,16 @@ def parse_url(called: str, text: str) -> Url:
     return Url(text=text)
 
 
+def parse_folder_url(called: str, text: str) -> Url:
+    """Parse the URL of a folder that files can be written to."""
+    url = parse_url(called, text if text.endswith("/") else f"{text}/")
+    if url.scheme in {"http", "https"}:
+        expected = "a URL of s3://, gs:// or file://"
+        fix = "Copy the files to the server with its own tools, such as rsync"
+        raise DataError(error_line(called, expected=expected, got=quoted(str(url)), fix=fix))
+    return url
+
+
 def parse_urls(called: str, text: str) -> tuple[Url, ...]:
     """Parse URLs separated by blanks; {0..7} in one stands for each of these numbers.
 

@@ -16,7 +16,7 @@ from bench import auto_batch, fine_tune, predict, score
 from bench.settings import reference as settings_reference
 from bench.training import options
 from im2rec_tools import cli, im2rec
-from im2rec_tools.commands import NAMES
+from im2rec_tools.declarations import COMMANDS
 from im2rec_tools.options import OptionHelp, ProgramParser
 from launch import launch
 from plots.figures import accuracy
@@ -181,7 +181,7 @@ PROGRAMS = {
     "launch.launch": launch.parser(),
     "plots.figures.accuracy": accuracy.parser(),
     "tasks.reference": reference.parser(),
-    **{f"im2rec_tools {name}": cli.parser(cli.load(name)) for name in NAMES},
+    **{f"im2rec_tools {name}": cli.parser(COMMANDS[name]) for name in COMMANDS},
 }
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.shards import JOIN_INDEX as JOIN
+from im2rec_tools.declarations import JOIN_INDEX as JOIN
+from im2rec_tools.declarations import PACK
 from im2rec_tools.formats.recordio import headers, unpack
 from tests.support.data.shards import payloads_of_a_file, write
 from tests.support.data.trees import lines, tree

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.list import LIST
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.prepare import PREPARE
-from im2rec_tools.commands.shards import INFO
-from im2rec_tools.commands.tfrecord import FROM_TFRECORD, TO_TFRECORD
-from im2rec_tools.commands.trees import VAL_TREE
+from im2rec_tools.declarations import (
+    FROM_TFRECORD,
+    INFO,
+    LIST,
+    PACK,
+    PREPARE,
+    TO_TFRECORD,
+    VAL_TREE,
+)
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists, tfrecord
 from im2rec_tools.formats.boxes import Box, boxes_of

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from im2rec_tools.commands.arguments import allowed_bad
-from im2rec_tools.commands.pack import PACK
+from im2rec_tools.declarations import PACK
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Entry

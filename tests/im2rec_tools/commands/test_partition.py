@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.partition import PARTITION
-from im2rec_tools.commands.transfer import FETCH, UPLOAD
-from im2rec_tools.commands.untar import UNTAR
+from im2rec_tools.declarations import FETCH, PARTITION, UNTAR, UPLOAD
 from im2rec_tools.errors import DataError
 from tests.support.data.file_server import Site, served
 from tests.support.data.trees import lines, tree

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.shards import INFO, VERIFY
-from im2rec_tools.commands.shards import JOIN_INDEX as JOIN
-from im2rec_tools.commands.trees import SPLIT
+from im2rec_tools.declarations import INFO, PACK, SPLIT, VERIFY
+from im2rec_tools.declarations import JOIN_INDEX as JOIN
 from im2rec_tools.errors import DataError
 from tests.support.data.trees import lines, made, snapshot, tree, wanted
 

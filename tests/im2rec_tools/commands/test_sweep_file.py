@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from bench.sweep import load_sweep
-from im2rec_tools.commands.prepare import PREPARE
+from im2rec_tools.commands.arguments import parse_shape
 from im2rec_tools.commands.sweep_file import (
     PreparedFolder,
     fitting_shape,
     next_commands,
-    parse_shape,
     small_image_lines,
     sweep_text,
 )
+from im2rec_tools.declarations import PREPARE
 from im2rec_tools.errors import DataError
 from tests.support.data.trees import lines, tree
 

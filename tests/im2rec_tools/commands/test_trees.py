@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.shards import SHARD
-from im2rec_tools.commands.trees import FILTER, SPLIT, VAL_TREE, SplitOptions, split
+from im2rec_tools.commands.trees import SplitOptions, split
+from im2rec_tools.declarations import FILTER, SHARD, SPLIT, VAL_TREE
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import lock
 from im2rec_tools.formats.tree import classes, sizes

@@ -13,8 +13,8 @@ import webdataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from im2rec_tools.commands.webdataset import FROM_WEBDATASET as FROM
-from im2rec_tools.commands.webdataset import TO_WEBDATASET as TO
+from im2rec_tools.declarations import FROM_WEBDATASET as FROM
+from im2rec_tools.declarations import TO_WEBDATASET as TO
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import webdataset as tars
 from im2rec_tools.formats.recordio import ImageRecord, records, unpack

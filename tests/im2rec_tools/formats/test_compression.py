@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.prepare import PREPARE
+from im2rec_tools.declarations import PACK, PREPARE
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import lock
 from im2rec_tools.formats import compression

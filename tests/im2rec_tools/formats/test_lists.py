@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from im2rec_tools.commands.list import LIST
+from im2rec_tools.declarations import LIST
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Entry

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from im2rec_tools.commands.list import LIST
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.prepare import PREPARE
+from im2rec_tools.declarations import LIST, PACK, PREPARE
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.tars import Member, members, read_at
 from tests.support.data.datasets import inner, tar_of_tars, untar

@@ -9,9 +9,9 @@ from google_crc32c import extend, value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.tfrecord import FROM_TFRECORD as FROM
-from im2rec_tools.commands.tfrecord import TO_TFRECORD as TO
+from im2rec_tools.declarations import FROM_TFRECORD as FROM
+from im2rec_tools.declarations import PACK
+from im2rec_tools.declarations import TO_TFRECORD as TO
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import tfrecord
 from im2rec_tools.formats.crc32c import join

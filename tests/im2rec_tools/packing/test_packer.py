@@ -128,7 +128,8 @@ def refused(words: Sequence[object], **started: Any) -> list[str]:
 
 STARTS = """
 import multiprocessing.forkserver, sys
-from im2rec_tools.cli import load, run_command
+from im2rec_tools.cli import run_command
+from im2rec_tools.declarations import COMMANDS
 
 def ensure_running(self):
     {fault}
@@ -137,7 +138,7 @@ if __name__ == "__main__":
     multiprocessing.forkserver.ForkServer.ensure_running = ensure_running
     multiprocessing.forkserver.ensure_running = ensure_running.__get__(
         multiprocessing.forkserver._forkserver)
-    sys.exit(run_command(load(sys.argv[1]), sys.argv[2:]))
+    sys.exit(run_command(COMMANDS[sys.argv[1]], sys.argv[2:]))
 """
 
 

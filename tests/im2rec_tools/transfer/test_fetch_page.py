@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from im2rec_tools import cli
+from im2rec_tools.declarations import COMMANDS
 from tests.support.data.file_server import Site, served
 from tests.support.data.trees import lines, tree
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs/how-to/fetch-data.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^\.venv/bin/fab data\.(.*?)(?:   #.*)?$", PAGE, re.MULTILINE)
+PAGE_COMMANDS = re.findall(r"^\.venv/bin/fab data\.(.*?)(?:   #.*)?$", PAGE, re.MULTILINE)
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def run(text: str, site: Site, folder: Path) -> str:
     """Run a command of the page with this server, and a folder as the object store."""
     text = text.replace("https://example.org", site.url).replace("s3://bucket", f"file://{folder}")
     name, *words = shlex.split(text)
-    command = cli.load(name)
+    command = COMMANDS[name]
     given = vars(cli.parser(command).parse_args(words))
     return lines(command.planned(given))[-1]
 
@@ -42,7 +43,7 @@ def test_the_commands_of_the_page_run_in_its_order(
     Path("sums.txt").write_text("".join(sums))
     Path("mine_rec").mkdir()
     Path("mine_rec/train_0.rec").write_bytes(b"1")
-    printed = [run(one, site, tmp_path) for one in COMMANDS]
+    printed = [run(one, site, tmp_path) for one in PAGE_COMMANDS]
     assert [re.sub(r"\d[\d.]* k?B|\d+ bytes", "SIZE", one) for one in printed] == [
         "16 files, SIZE in data/mine_rec/train: 16 fetched, 0 with checksums",
         "1 files, SIZE in data/mine_rec: 1 fetched, 0 with checksums",
@@ -55,4 +56,4 @@ def test_the_commands_of_the_page_run_in_its_order(
 
 
 def test_no_other_command_is_on_the_page() -> None:
-    assert PAGE.count("\n.venv/bin/fab ") == len(COMMANDS) == 7
+    assert PAGE.count("\n.venv/bin/fab ") == len(PAGE_COMMANDS) == 7

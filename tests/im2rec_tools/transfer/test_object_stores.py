@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from google_crc32c import value
 
-from im2rec_tools.commands.transfer import FETCH, UPLOAD
+from im2rec_tools.declarations import FETCH, UPLOAD
 from im2rec_tools.errors import DataError
 from im2rec_tools.transfer.object_store import ObjectStore
 from tests.support.data.file_server import Site, served

@@ -3,9 +3,7 @@
 import pytest
 
 from im2rec_tools.cli import Command
-from im2rec_tools.commands.list import LIST
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.shards import VERIFY
+from im2rec_tools.declarations import LIST, PACK, VERIFY
 from im2rec_tools.errors import DataError
 from im2rec_tools.transfer.urls import parse_urls, safe_name, shown
 

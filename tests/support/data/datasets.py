@@ -5,7 +5,7 @@ import tarfile
 from pathlib import Path
 
 from im2rec_tools.commands.pack import pack_lists
-from im2rec_tools.commands.untar import UNTAR
+from im2rec_tools.declarations import UNTAR
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe

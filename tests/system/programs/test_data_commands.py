@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from im2rec_tools.__main__ import main
-from im2rec_tools.cli import Option, load
-from im2rec_tools.commands import NAMES
+from im2rec_tools.cli import Option
+from im2rec_tools.declarations import COMMANDS
 from tests.support.data.datasets import tar_of_tars, validation
 from tests.support.data.trees import lines, made, snapshot, tree, wanted
 from tests.support.paths import ROOT
@@ -58,8 +58,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     validation(folder / "val", 2)
     (folder / "synsets.txt").write_text("cat\ndog\n")
     rec, out = folder / "u_rec" / "train", folder / "tf"
-    lines(load("to-tfrecord").planned({"path": str(rec), "out": str(out)}))
-    lines(load("to-webdataset").planned({"path": str(rec), "out": str(folder / "wd")}))
+    lines(COMMANDS["to-tfrecord"].planned({"path": str(rec), "out": str(out)}))
+    lines(COMMANDS["to-webdataset"].planned({"path": str(rec), "out": str(folder / "wd")}))
     return folder
 
 
@@ -112,7 +112,7 @@ TOTALS = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_dry_run_says_and_changes_nothing_and_a_run_ends_with_totals(
     tmp_path: Path, prepared: Path, fab: Fab, name: str, capfd: Captured
 ) -> None:
@@ -137,9 +137,9 @@ def test_a_dry_run_says_and_changes_nothing_and_a_run_ends_with_totals(
     assert (again.code, "Traceback" in again.printed) == (0, False)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_nonsense_is_one_line_with_exit_code_2(tmp_path: Path, fab: Fab, name: str) -> None:
-    places = [one.name for one in load(name).options if one.default is None]
+    places = [one.name for one in COMMANDS[name].options if one.default is None]
     nonsense = [str(tmp_path / "none" / place) for place in places]
     if name == "sample":
         (tmp_path / "none").write_text("a file")
@@ -152,16 +152,16 @@ def test_nonsense_is_one_line_with_exit_code_2(tmp_path: Path, fab: Fab, name: s
         assert (done.returncode, done.stdout, done.stderr) == (2, "", said.printed)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "im2rec"])
+@pytest.mark.parametrize("name", [*COMMANDS, "im2rec"])
 def test_help_names_every_option(name: str, capfd: Captured) -> None:
     said = program(name, "--help").stdout if name == "im2rec" else called(capfd, name, "--help")[1]
     if name != "im2rec":
-        for option in load(name).options:
+        for option in COMMANDS[name].options:
             assert _shown(option) in said
     assert "--dry-run" in said
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "-" in name])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if "-" in name])
 def test_a_program_is_called_with_an_underscore_too(name: str, capfd: Captured) -> None:
     assert called(capfd, name.replace("-", "_"), "--help") == called(capfd, name, "--help")
 
@@ -172,7 +172,7 @@ def test_a_name_that_is_no_command_lists_those_there_are() -> None:
     assert done.stderr.startswith("error: command: expected one of fetch, upload, ")
     assert len(done.stderr.splitlines()) == 1
     said = program("--help").stdout
-    assert all(f"  {name} " in said for name in NAMES)
+    assert all(f"  {name} " in said for name in COMMANDS)
 
 
 def _shown(option: Option) -> str:

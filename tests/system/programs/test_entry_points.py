@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands import NAMES
+from im2rec_tools.declarations import COMMANDS
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.program
@@ -54,7 +54,9 @@ def test_a_command_that_is_run_by_its_path_prints_how_to_run_it(path: Path) -> N
     assert "Run 'python -m im2rec_tools NAME ...' in the checkout\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES, *(name.replace("-", "_") for name in NAMES)}))
+@pytest.mark.parametrize(
+    "name", sorted({*COMMANDS, *(name.replace("-", "_") for name in COMMANDS)})
+)
 @pytest.mark.parametrize("package", ["im2rec_tools", "im2rec_tools.commands"])
 def test_the_module_of_a_data_command_names_the_command(name: str, package: str) -> None:
     done = python("-m", f"{package}.{name}", "a.rec")

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.list import LIST
-from im2rec_tools.commands.pack import PACK
-from im2rec_tools.commands.tfrecord import TO_TFRECORD
+from im2rec_tools.declarations import LIST, PACK, TO_TFRECORD
 from launch.hosts import ROOT
 from results.integrity.archive import pack as pack_run
 from results.store import read_records
