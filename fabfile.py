@@ -5,19 +5,21 @@ if __name__ == "__main__":
 
 import os
 import signal
+import sys
 from dataclasses import replace
 from types import ModuleType
 
 # Nothing has been started before a task begins; fab itself would make an interrupt exit 1.
 signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
+# Invoke turns this off, so that every command would compile all modules anew.
+sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
+
 from invoke.collection import Collection
 from invoke.exceptions import Exit
 from invoke.tasks import Task
 
-from bench.sweep import load_sweep
-from im2rec_tools.cli import load
-from im2rec_tools.commands import NAMES
+from im2rec_tools.declarations import COMMANDS
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from tasks import (
@@ -42,6 +44,8 @@ cli.install()
 
 def _try_out(sweep: str, run: str) -> None:
     """Run a sweep to show that it works; points without a steady state are no failure."""
+    from bench.sweep import load_sweep
+
     try:
         bench.measure_here(load_sweep(sweep), run)
     except Exit as error:
@@ -96,7 +100,7 @@ _bench.default = "sweep"
 namespace = Collection(
     _titled(
         "Image data",
-        Collection("data", **{name: data.task_of(load(name)) for name in NAMES}),
+        Collection("data", **{name: data.task_of(one) for name, one in COMMANDS.items()}),
     ),
     _bench,
     _group("hosts", "Hosts of a cluster", hosts),

@@ -19,10 +19,9 @@ if __name__ == "__main__":
 
     check_python("bench.score")
 
-from bench.data import input_format, shard_checks
+from bench.data import DATA, input_format, shard_checks
 from bench.errors import SpecError, error_line, is_whole, quoted
 from bench.predict import add_input_options
-from bench.settings.parts import DATA
 from bench.training.options import empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
 

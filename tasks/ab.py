@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, error_line, parse_int, quoted
-from bench.settings.point_names import chosen, point_words
-from bench.sweep import Sweep
-from bench.trial import Trial, changed, shown
 from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import report_load
@@ -22,6 +19,8 @@ from tasks.plan import ENGINE, LOG_LEVEL, engine_name, set_log_level, sweep_for_
 from tasks.report import RUN, new_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
+    from bench.sweep import Sweep
+    from bench.trial import Trial
     from launch.sweep import ClusterSetup
     from results.record import Record
 
@@ -63,6 +62,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
     95 % CI, and the smallest difference that 9 of 10 such tests would find. Exits with 3 if a host
     fails its checks, 5 if a job has no result.
     """
+    from bench.trial import changed, shown
     from launch.job.plan import resource_warnings
     from launch.setup import job_setup, listed_hosts
     from results.comparison.ab import MOST_BLOCKS, run_name
@@ -105,6 +105,8 @@ def _failed(failed: list[Record], count: int, run: str) -> Exit:
 
 def only(what: Sweep, point: str) -> Trial:
     """Return the one point that these words select; SpecError if they select several."""
+    from bench.settings.point_names import chosen, point_words
+
     found = chosen(what.trials, point)
     if len(found) > 1:
         names = ", ".join(point_words(found))

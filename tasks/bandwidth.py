@@ -1,21 +1,23 @@
 """Task `bench.bandwidth`: the kvstore's bandwidth against raw TCP."""
 
+from __future__ import annotations
+
 from dataclasses import replace
-from statistics import mean
+from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, error_line, parse_int, quoted
 from bench.kvstores import is_distributed
-from bench.networks import named
-from bench.sweep import Sweep
-from bench.trial import Trial, make
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import measure
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
 from tasks.plan import LOG_LEVEL, set_log_level
 from tasks.report import RUN, UNSTEADY, new_folder, run_folder, timestamped_name
+
+if TYPE_CHECKING:  # slow imports wait until a task runs
+    from bench.trial import Trial
 
 
 @hosts_task(
@@ -45,6 +47,9 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     Workers push and pull a network's arrays and compute nothing. Reports MB/s, also as a share of
     the bandwidth of one raw TCP connection.
     """
+    from statistics import mean
+
+    from bench.sweep import Sweep
     from launch.preflight.check import tcp_bandwidth
     from launch.setup import job_setup, listed_hosts
     from results.store import set_environment
@@ -85,6 +90,9 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 
 
 def _trial(network: str, kvstore: str, devices: int, devices_per_host: int, windows: int) -> Trial:
+    from bench.networks import named
+    from bench.trial import make
+
     family, layers = named(network)
     return make(
         {

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
+from bench.data import DATA
 from bench.errors import SpecError, parse_float, parse_int
-from bench.settings.parts import DATA
-from bench.settings.secrets import masked_word
-from bench.sweep import Sweep, within
-from bench.trial import make
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.cli import (
@@ -53,6 +50,7 @@ from tasks.report import (
 if TYPE_CHECKING:  # slow imports wait until a task runs
     from pathlib import Path
 
+    from bench.sweep import Sweep
     from bench.trial import Trial
     from launch.job.monitor import Deadlines
     from launch.sweep import ClusterSetup, PlannedRun
@@ -296,6 +294,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     unless --again selects them. Exits with 3 if a host fails its checks, 5 if a point has no
     result, 6 if a point reached no steady state.
     """
+    from bench.settings.secrets import masked_word
     from launch.auto_batch import check_fitting, fitting
     from launch.job.plan import resource_warnings
     from launch.setup import job_setup, listed_hosts
@@ -400,6 +399,8 @@ def bench_io(  # type: ignore[no-untyped-def]
     6 if a point reached no steady state.
     """
     from bench.data.shard_checks import default_shape
+    from bench.sweep import Sweep, within
+    from bench.trial import make
 
     set_log_level(log_level)
     given = [parse_int("--image-shape", part) for part in image_shape.split(",") if image_shape]

@@ -19,7 +19,6 @@ from invoke.exceptions import Exit, ParseError
 from invoke.terminals import pty_size
 
 from bench.errors import SpecError, error_line, quoted
-from bench.settings.secrets import masked_text, masked_word
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.errors import DataError
 from im2rec_tools.options import OptionHelp
@@ -124,6 +123,8 @@ def _usage_errors() -> Iterator[None]:
 
 def _usage_message(task: str, text: str) -> str:
     """Return Invoke's message in this project's form, with secrets masked."""
+    from bench.settings.secrets import masked_word
+
     text = _QUOTED.sub(lambda found: repr(masked_word(found[1])), text.rstrip("!"))
     if found := _UNKNOWN.fullmatch(text):
         wanted = "an option of this task" if task else "a task"
@@ -242,9 +243,9 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
         except StoppedError as error:
             raise Exit(error_lines(error), code=130) from error
         except PreflightError as error:
-            raise Exit(f"error: {masked_text(error_lines(error))}", code=3) from error
+            raise Exit(f"error: {_masked(error_lines(error))}", code=3) from error
         except (SpecError, DataError, LaunchError, StoreError) as error:
-            raise Exit(f"error: {masked_text(error_lines(error))}", code=2) from error
+            raise Exit(f"error: {_masked(error_lines(error))}", code=2) from error
         except BrokenPipeError:
             # The reader, such as head, has exited.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -254,9 +255,15 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
         except Exception as error:
             if caught:
                 raise Exit(_INTERRUPTED, code=exit_code(caught)) from error
-            raise Exit(f"error: {unexpected(error, masked_text)}", code=1) from error
+            raise Exit(f"error: {unexpected(error, _masked)}", code=1) from error
 
     return wrapped
+
+
+def _masked(text: str) -> str:
+    from bench.settings.secrets import masked_text
+
+    return masked_text(text)
 
 
 NO_HOST_OPTIONS = HostOptions()

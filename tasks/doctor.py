@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
+from bench.data import DATA
 from bench.errors import SpecError, error_line
 from bench.kvstores import is_distributed
-from bench.settings.parts import DATA
-from bench.sweep import Sweep, parse_sweep
-from bench.trial import make
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import report_load
@@ -23,6 +21,7 @@ from tasks.plan import LOG_LEVEL, set_log_level, sweep_for_hosts
 from tasks.report import RUN, new_folder, run_name, timestamped_name
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
+    from bench.sweep import Sweep
     from launch.hosts import Host
     from results.explain.machine_limits import Layouts
     from results.scaling import ScalingRow
@@ -116,6 +115,7 @@ def bench_doctor(c, sweep="", host_options=NO_HOST_OPTIONS, data="", run="", log
 
 def _planned(hosts: Sequence[Host], sweep: str) -> Sweep:
     """Return the sweep to check; SpecError for a simulation."""
+    from bench.sweep import parse_sweep
     from launch.sweep_file import fitting_text, hardware
 
     if sweep:
@@ -153,6 +153,9 @@ def _precision(planned: Sweep) -> float:
 
 def _parts(planned: Sweep, uses: Sequence[Layouts], hosts: int, data: str) -> Sweep:
     """Return the short jobs: per network one device alone and the kvstore; reading."""
+    from bench.sweep import Sweep
+    from bench.trial import make
+
     trials = []
     for use in uses:
         alike = {name: use.trial.value(name) for name in _ALIKE}

@@ -46,6 +46,10 @@ class DeclaredTask(Task[Any]):
         if wrong := names ^ set(self.options):
             raise ValueError(f"{self.name}: undeclared or unknown: {', '.join(sorted(wrong))}")
 
+    def __deepcopy__(self, _: object) -> "DeclaredTask":
+        """Return the task itself: Invoke copies all tasks, and nothing changes one."""
+        return self
+
 
 def parameter_of(argument: Argument) -> str:
     """Return the name of the parameter that takes an argument."""

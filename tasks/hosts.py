@@ -1,5 +1,7 @@
 """Tasks `hosts.*`: check, install and stop hosts, copy data, print logs."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -14,21 +16,21 @@ from im2rec_tools.terminal import echo
 from im2rec_tools.transfer.urls import is_url
 from launch.hosts import Host, HostOptions
 from launch.remote.errors import LaunchError
-from launch.transport.line import Starter
 from results.errors import StoreError
 from tasks.cli import NO_HOST_OPTIONS, hosts_task, read_only_command, short_path, task
 from tasks.report import RUN, RUNS, run_folder
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # slow imports wait until a task runs
     from launch.preflight.disks import DiskReport
     from launch.preflight.findings import HostReport
     from launch.push import PushProgress
+    from launch.transport.line import Starter
 
 _PROBLEMS = 3
 _MOST_IMAGES = 1e9
 
 
-def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]":
+def show_progress(updates: Iterable[PushProgress]) -> dict[str, PushProgress]:
     """Show the progress of each host in MB; return the last of each."""
     from im2rec_tools.bars import Bars
     from im2rec_tools.progress import Progress
@@ -305,7 +307,7 @@ def _needed(feed: str) -> float:
     return needed
 
 
-def _facts(found: "Sequence[HostReport]", disks: "Sequence[DiskReport]") -> list[dict[str, Any]]:
+def _facts(found: Sequence[HostReport], disks: Sequence[DiskReport]) -> list[dict[str, Any]]:
     """Return the hosts' reports as JSON has them, with those of their disks."""
     beside = {
         one.host: {"disk": asdict(one) | {"verdict": one.verdict.name.lower()}} for one in disks

@@ -10,17 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
-from bench.networks import named
-from bench.settings.point_names import chosen, format_value, point_names, varying
-from bench.sweep import (
-    MOST_REPEATS,
-    SHIPPED,
-    Sweep,
-    load_sweep,
-    parse_sweep,
-    unused_file,
-    with_fault,
-)
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.progress import time_left
 from im2rec_tools.terminal import echo
@@ -30,6 +19,7 @@ from tasks.report import RUN, RUNS, new_folder
 if TYPE_CHECKING:  # slow imports wait until a task runs
     from pathlib import Path
 
+    from bench.sweep import Sweep
     from bench.trial import Trial
     from launch.forecast import PointForecast
     from launch.hosts import Host
@@ -225,6 +215,7 @@ def _missing_data(trials: Iterable[Trial]) -> list[str]:
 
 
 def _show_commands(plans: dict[Trial, list[Process]], hosts: Sequence[Host]) -> None:
+    from bench.settings.point_names import point_names
     from launch.job.plan import describe, oversubscription
 
     for name, (trial, processes) in zip(point_names([*plans]), plans.items(), strict=True):
@@ -330,6 +321,7 @@ def plan_line(points: Sequence[PointForecast], hosts: Sequence[Host]) -> str:
 
 def product_lines(trials: Sequence[Trial]) -> list[str]:
     """Return the line 'varies: kvstore (local, dist_sync), devices (1, 2)', if any."""
+    from bench.settings.point_names import format_value, varying
     from plots.format import list_names
 
     values: dict[str, list[str]] = {
@@ -367,6 +359,7 @@ def _assumption(points: Sequence[PointForecast]) -> str:
 
 
 def _show_points(points: Sequence[PointForecast], hosts: Sequence[Host]) -> None:
+    from bench.settings.point_names import point_names
     from im2rec_tools.console import Screen, cell
     from plots.tables.layout import terminal_table
 
@@ -387,6 +380,9 @@ def _show_points(points: Sequence[PointForecast], hosts: Sequence[Host]) -> None
 
 def selected(what: Sweep, point: str, repeats: str, faults: list[str] | None) -> Sweep:
     """Return the sweep with the points, repeats and faults that the options select."""
+    from bench.settings.point_names import chosen
+    from bench.sweep import MOST_REPEATS, with_fault
+
     if point:
         what = replace(what, trials=tuple(chosen(what.trials, point)))
     if repeats:
@@ -436,6 +432,8 @@ def sweep_for_hosts(
     hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engine: str
 ) -> Sweep:
     """Load a sweep; with hosts, with their device counts."""
+    from bench.sweep import load_sweep, unused_file
+
     if own := unused_file(sweep):
         note = f"note: {quoted(sweep)} is the shipped sweep; for your file, type ./{own}"
         echo(note, err=True)
@@ -483,6 +481,8 @@ def bench_new(c, name, minutes="10", networks=""):  # type: ignore[no-untyped-de
     Chooses networks, batches, device counts, kvstores and repeats, with a comment on each. Never
     replaces a file.
     """
+    from bench.networks import named
+    from bench.sweep import parse_sweep
     from launch.forecast import earlier_runs, forecast
     from launch.hosts import this_machine
     from launch.sweep_file import fitting_text, hardware
@@ -521,6 +521,8 @@ def bench_new(c, name, minutes="10", networks=""):  # type: ignore[no-untyped-de
 def _new_file(name: str) -> Path:
     """Return the path of a new sweep; SpecError if the name is in use."""
     from pathlib import Path
+
+    from bench.sweep import SHIPPED
 
     file = Path(f"{name}.toml")
     if (SHIPPED / file.name).is_file():

@@ -14,7 +14,7 @@ from bench.errors import SpecError, error_line, parse_int, quoted
 from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
-from results.exports.targets import TARGETS, export, load_exporter, target_names, with_points
+from results.exports import TARGETS
 from results.run_folder import CATALOG, EXPORTS, REPORT
 from tasks.cli import command, read_only_command, short_path, task
 from tasks.report import RUN, RUN_REQUIRED, RUNS, archive_of, run_folder
@@ -220,6 +220,7 @@ def results_export(  # type: ignore[no-untyped-def]
 
     Also exports to MLPerf's log format and TensorBoard, and writes a badge.
     """
+    from results.exports.targets import export, load_exporter, target_names, with_points
     from results.run import load, with_baseline
 
     exporters = {name: load_exporter(name) for name in target_names(target)}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench.data import DATA
 from bench.engines.options import FakeOptions, MxnetOptions
 from bench.kvstores import COMPRESSIONS
 from bench.networks import NETWORKS
@@ -14,7 +15,6 @@ MODES = ("synthetic", "real", "test-io", "bandwidth")
 DEVICE_KINDS = ("cpu", "gpu")
 DTYPES = ("float32", "float16", "bfloat16")
 MOST_DEVICES = 10_000
-DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with one path per line"
 _MOST = 10**9
 _MOST_EDGE = 1 << 16  # pixels, which is JPEG's
 _READING = ("real", "test-io")

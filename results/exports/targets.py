@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from bench.errors import SpecError, error_line, quoted
 from bench.settings.point_names import chosen
 from results.errors import StoreError
+from results.exports import TARGETS
 
 if TYPE_CHECKING:
     from results.run import Run
 
     Exporter = Callable[[Run, Path], list[Path]]
 
-TARGETS = ("mllog", "tensorboard", "mlflow", "junit", "prometheus", "badge")
 _OWN_PACKAGES = ("bench", "im2rec_tools", "results")
 
 

@@ -11,10 +11,9 @@ from fabric import Connection
 from invoke.context import Context
 from invoke.exceptions import Exit
 
+import bench.sweep
 import fabfile as _fabfile
-import tasks.plan
-from im2rec_tools.cli import load
-from im2rec_tools.commands import NAMES
+from im2rec_tools.declarations import COMMANDS
 from tasks import data
 from tests.support.data.trees import made, tree
 from tests.support.paths import ROOT
@@ -36,7 +35,7 @@ def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     text = fab("--list").stdout
     assert text.splitlines()[0].endswith("fab TASK --help")
     tasks = "bench.plan bench.sweep bench.io hosts.logs report.build report.show smoke demo"
-    for name in [*tasks.split(), *(f"data.{name}" for name in NAMES)]:
+    for name in [*tasks.split(), *(f"data.{name}" for name in COMMANDS)]:
         assert f"  {name} " in text
     assert re.search(r"  bench +Same as bench\.sweep\.\n", text)
     assert "Benchmarks:\n" in text
@@ -188,13 +187,13 @@ def test_a_damaged_shard_is_exit_code_2_before_mxnet_reads_it(tmp_path: Path, da
 
 def test_folders_without_images_are_exit_code_2(tmp_path: Path) -> None:
     for folder, cause in ((tmp_path / "none", "got no such file"), (tmp_path, "expected")):
-        code, line = refusal(data.task_of(load("prepare")), dir=str(folder))
+        code, line = refusal(data.task_of(COMMANDS["prepare"]), dir=str(folder))
         assert code == 2
         assert cause in line
 
 
 def test_options_that_are_no_numbers_are_exit_code_2(tmp_path: Path) -> None:
-    sample, prepare = (data.task_of(load(name)) for name in ("sample", "prepare"))
+    sample, prepare = (data.task_of(COMMANDS[name]) for name in ("sample", "prepare"))
     code, line = refusal(sample, root=str(tmp_path / "s"), images_per_class="many")
     assert (code, line) == (
         2,
@@ -215,7 +214,7 @@ def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tasks.plan, "load_sweep", interrupted)
+    monkeypatch.setattr(bench.sweep, "load_sweep", interrupted)
     assert refusal(fabfile.bench.bench_sweep, "demo", [])[0] == 130
 
 

@@ -14,7 +14,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 from results.errors import StoreError
-from results.exports import targets
+from results.exports import TARGETS, targets
 from results.exports.point import export_points, file_name, legible, repeat_series, series, standing
 from results.record import Record
 from results.run import load
@@ -100,7 +100,7 @@ def test_an_unknown_target_is_refused_with_those_there_are() -> None:
     for target in ("jnuit", "", "badge,junitt"):
         code, text = refusal(TASK, target)
         assert code == 2
-        assert all(name in text for name in targets.TARGETS)
+        assert all(name in text for name in TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_baseline_of_ones_choice_is_in_what_is_exported(
         found.extend(point.figures for point in export_points(run))
         return [folder]
 
-    monkeypatch.setattr(results, "load_exporter", lambda _: write)
+    monkeypatch.setattr(targets, "load_exporter", lambda _: write)
     TASK.body(Context(), "junit", run=str(tmp_path / "run"), speedup_baseline="local x2")
     assert found[1]["speedup_baseline"] == pytest.approx(1.6)
     assert found[1]["efficiency_baseline"] == pytest.approx(0.8)
