@@ -24,7 +24,9 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
     {
         "network": OptionHelp("NETWORK", "Network whose arrays are pushed and pulled"),
         "kvstore": OptionHelp("NAME", "A kvstore with servers"),
-        "workers": OptionHelp("N", "Worker processes on this machine; hosts run one each"),
+        "workers": OptionHelp(
+            "N", "Worker processes, equally many on each host", empty="one per host"
+        ),
         "windows": OptionHelp("N", "Maximum number of measured windows"),
         "repeats": OptionHelp("N", "Number of repeats, each a fresh job"),
         "run": replace(RUN, empty="bandwidth-DATE-TIME"),
@@ -36,7 +38,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     network="alexnet",
     host_options=NO_HOST_OPTIONS,
     kvstore="dist_sync",
-    workers="1",
+    workers="",
     windows="60",
     repeats="3",
     run="",
@@ -60,8 +62,14 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
         raise SpecError(
             error_line("--kvstore", expected="a store with servers (dist_...)", got=quoted(kvstore))
         )
-    count = len(hosts) if hosts else parse_int("--workers", workers)
-    trial = _trial(network, kvstore, count, 1 if hosts else count, parse_int("--windows", windows))
+    places = max(1, len(hosts))
+    count = parse_int("--workers", workers) if workers else places
+    if count % places:
+        multiple = f"a multiple of {places}, the number of hosts"
+        fix = "Choose equally many workers for each host"
+        raise SpecError(error_line("--workers", expected=multiple, got=workers, fix=fix))
+    each, most = count // places, parse_int("--windows", windows)
+    trial = _trial(network, kvstore, count, each, most)
     what = Sweep(
         name="bandwidth",
         description=f"bandwidth of {kvstore} with the arrays of {trial.label}",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from invoke.context import Context
+from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 from bench.errors import SpecError
@@ -66,6 +67,11 @@ def test_the_task_sets_the_store_beside_raw_tcp(
     assert (checked.wrong, checked.lacking) == ([], [])
     (record,) = read_records(run)
     check_bytes(record, workers)
+
+
+def test_hosts_have_equally_many_workers() -> None:
+    with pytest.raises(Exit, match=r"--workers: expected a multiple of 2, the number of hosts"):
+        fabfile.bandwidth.bench_bandwidth.body(Context(), workers="3", hosts="node01,node02")
 
 
 def check_bytes(record: Record, workers: int) -> None:
