@@ -32,12 +32,12 @@ from results.integrity.digest import (
     BUILD_AGAIN,
     FORMAT,
     Digests,
-    changes,
     load,
     report_format,
     run_digests,
     unknown_files,
 )
+from results.integrity.file_changes import changes
 from results.integrity.rederive import VerifyResult, rederive_run
 from results.prediction.calibration import NO_PREDICTIONS, Predictions, load_predictions
 from results.run import Run, with_baseline
@@ -113,9 +113,7 @@ def verify_report(
     Costs use `prices`, else the prices that the report was built with. `over` is the run that the
     report's figure shows behind this one.
     """
-    now = run_digests(folder)
     again, result = rederive_run(folder)
-    result.digest = now.digest
     if names := [one if one.isprintable() else ascii(one) for one in unknown_files(folder)]:
         listed = list_names(names, _MOST_UNKNOWN)
         result.unchecked.append(f"{listed}: not part of a run, and not in the digest")
@@ -127,6 +125,8 @@ def verify_report(
     if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
         result.wrong.append(f"{REPORT}: expected a folder, got a file. {BUILD_AGAIN}")
     was = _recorded_digests(folder, result)
+    now = run_digests(folder, detailed=None if was is None else not was.folders)
+    result.digest = now.digest
     result.wrong[:0] = _run_files(folder, now, was, expected)
     number = report_format(folder, was)
     if number not in {None, FORMAT}:

@@ -5,14 +5,14 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -44,6 +44,7 @@ from results.store import (
 _RANKS = re.compile(rb',\s*"ranks":\s*\[')
 _SOURCE = re.compile(rb'"source":\s*("(?:[^"\\]|\\.)*")')
 _TAIL_BYTES = 1 << 16
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,24 +220,33 @@ def _part(log: Path, begin: int, end: int) -> list[RepeatSummary | UnreadableLin
 
 def _side_by_side(log: Path, size: int) -> Iterator[RepeatSummary | UnreadableLine]:
     begins = _begins(log, size)
+    ends = [*begins[1:], size]
+    parts = on_all_cores(log, _part, [log] * len(begins), begins, ends)
+    for begin, part in zip(begins, parts, strict=True):
+        for one in part:
+            if begin and isinstance(one, UnreadableLine):
+                with log.open("rb") as file:  # count lines from the start of the log
+                    lines = file.read(begin).count(b"\n")
+                yield replace(one, line=one.line + lines)
+            else:
+                yield one
+
+
+def on_all_cores(
+    path: Path, function: Callable[..., Result], *arguments: Iterable[Any]
+) -> Iterator[Result]:
+    """Yield the results of calls in their order, computed by one process per core.
+
+    `path` is what they read; StoreError names it if a process is killed.
+    """
     cores = len(os.sched_getaffinity(0))
-    context = get_context("forkserver")
     try:
-        with ProcessPoolExecutor(cores, context, _uninterrupted) as pool:
-            ends = [*begins[1:], size]
-            parts = pool.map(_part, [log] * len(begins), begins, ends)
-            for begin, part in zip(begins, parts, strict=True):
-                for one in part:
-                    if begin and isinstance(one, UnreadableLine):
-                        with log.open("rb") as file:  # count lines from the start of the log
-                            lines = file.read(begin).count(b"\n")
-                        yield replace(one, line=one.line + lines)
-                    else:
-                        yield one
+        with ProcessPoolExecutor(cores, get_context("forkserver"), _uninterrupted) as pool:
+            yield from pool.map(function, *arguments)
     except BrokenProcessPool as error:
         problem = "a process that read it was killed, probably because memory ran out"
         raise StoreError(
-            error_line(log, problem=problem, fix="Free memory, then run the same command again")
+            error_line(path, problem=problem, fix="Free memory, then run the same command again")
         ) from error
 
 

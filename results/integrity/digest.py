@@ -1,8 +1,10 @@
 """Digest of a run's records and logs, and the checksums that locate each change.
 
 report/digests.json holds the size and SHA-256 of each file and a CRC of each line (of groups of
-lines in files with tens of thousands). The digest is the SHA-256 of all names, sizes and SHA-256s.
-It excludes the report's own files, which are listed beside it, because they can be rebuilt.
+lines in files with tens of thousands). A run with more than `MOST_DETAILED` logs has one SHA-256
+per folder of a job in their place, and the start of the SHA-256 of each of its files. The digest is
+the SHA-256 of all names, sizes and SHA-256s in either case. It excludes the report's own files,
+which are listed beside it, because they can be rebuilt.
 """
 
 import gzip
@@ -10,12 +12,12 @@ import hashlib
 import json
 import os
 import re
+import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
-from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 from typing import Annotated, Any
@@ -25,6 +27,7 @@ import msgspec
 from bench.errors import brief, error_line, quoted
 from results.cost.prices import Prices
 from results.errors import StoreError, store_errors
+from results.reader import on_all_cores
 from results.run import ELSEWHERE
 from results.run_folder import (
     COVERED,
@@ -41,8 +44,9 @@ from results.run_folder import (
 from results.store import read_json, write_text
 from results.worker_log import read_chunks
 
-# 1: first.
-SCHEMA = 1
+# 1: first. 2: one entry per folder of many logs; lines of schema 1 are read too.
+SCHEMA = 2
+_SCHEMAS = (1, 2)
 # Format of the report's files: content, layout, place. Reports of other formats are not compared.
 # 1: first. 2: results.csv has intervals, settings and notes; the page has the number.
 # 3: notes on each empty cell of a baseline; unreadable lines are listed above the table;
@@ -57,6 +61,12 @@ _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 # Most marks per file; beyond, several lines share one.
 _MOST_MARKS = 20_000
 _PIECE_BYTES = 1 << 20
+# Most logs are smaller, and a buffer of this size costs nothing.
+_SMALL_BYTES = 1 << 16
+# Runs with more logs have one entry per folder of a job.
+MOST_DETAILED = 10_000
+# Hex digits of a file's SHA-256 in the entry of its folder.
+_START_DIGITS = 16
 # Typical compressed size of text, as a fraction.
 _PACKED = 0.05
 # The format number in the page and the text of a report.
@@ -81,6 +91,47 @@ class FileDigest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FolderDigest:
+    """Checksums of the logs of one job when the report was built.
+
+    names   place of its list of file names in `RunFiles.names`
+    sha256  of the names, sizes and SHA-256s of its files
+    starts  first 16 hex digits of the SHA-256 of each file, in the order of the names
+    """
+
+    names: _Count
+    sha256: str
+    starts: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFiles:
+    """Checksums of a run's files, by name in the run folder.
+
+    digest   the digest of the run: 'sha256:...'
+    files    those of each file that is in no folder of `folders`
+    folders  those of folders, by name with a final '/'; empty for runs with few logs
+    names    the distinct lists of file names of `folders`, relative to a folder
+    """
+
+    digest: str
+    files: Mapping[str, FileDigest]
+    folders: Mapping[str, FolderDigest] = field(default_factory=dict)
+    names: Sequence[Sequence[str]] = ()
+
+    def starts(self, folder: str) -> dict[str, str]:
+        """Return the start of the SHA-256 of each file of a folder, by name."""
+        found = self.folders.get(folder)
+        if found is None:
+            return {}
+        starts = pieces(found.starts, _START_DIGITS)
+        return {
+            f"{folder}{name}": one
+            for name, one in zip(self.names[found.names], starts, strict=True)
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportSettings:
     """Options that a report was built with, besides its run and prices.
 
@@ -101,7 +152,7 @@ class ReportSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Digests:
+class Digests(RunFiles):
     """Checksums of the files of a run and of its report, by name in the run folder.
 
     name    name of the run when the report was built, as in its title
@@ -111,7 +162,6 @@ class Digests:
     choice  other options that it was built with
     """
 
-    files: Mapping[str, FileDigest]
     report: Mapping[str, FileDigest]
     name: str
     code: str
@@ -119,21 +169,46 @@ class Digests:
     format: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
     choice: ReportSettings = field(default_factory=ReportSettings)
 
-    @property
-    def digest(self) -> str:
-        """Digest of the run's files: 'sha256:...'."""
-        named = {name: [one.bytes, one.sha256] for name, one in self.files.items()}
-        return f"sha256:{_sha256(named)}"
-
 
 def covered_files(folder: Path) -> dict[str, Path]:
     """Return the files covered by a run's digest, by name; links are skipped."""
-    logs = folder / LOGS
-    found = () if logs.is_symlink() else _regular_files(str(logs), f"{LOGS}/")
-    ordered = sorted(found, key=lambda name: name.split("/"))
-    return _named(folder, (folder / name for name in COVERED)) | {
-        name: folder / name for name in ordered
-    }
+    loose, folders = _covered(folder)
+    names = [*loose, *(place + name for place, names in folders.items() for name in names)]
+    return {name: folder / name for name in names}
+
+
+def _covered(folder: Path) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Return the names of a run's files, and those of its jobs' logs by folder."""
+    loose, folders = list(_named(folder, (folder / name for name in COVERED))), {}
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for key in _below(folder / LOGS, f"{LOGS}/", loose):
+        for job in _below(folder / key, key, loose):
+            names = tuple(sorted(map(sys.intern, _regular_files(str(folder / job), ""))))
+            if names:
+                folders[job] = known.setdefault(names, names)  # most jobs have the same names
+    return loose, folders
+
+
+def _below(folder: Path, before: str, loose: list[str]) -> list[str]:
+    """Return the folders in a folder, after `before`; add its files to `loose`."""
+    folders, files = _entries(folder) if not folder.is_symlink() else ([], [])
+    loose += [before + name for name in files if not name.startswith(".")]
+    return [f"{before}{name}/" for name in folders]
+
+
+def _entries(folder: Path | str) -> tuple[list[str], list[str]]:
+    """Return the names of a folder's folders and files, sorted; links are skipped."""
+    folders, files = list[str](), list[str]()
+    with (
+        suppress(FileNotFoundError, NotADirectoryError, PermissionError),
+        os.scandir(folder) as found,
+    ):
+        for one in found:
+            if one.is_dir(follow_symlinks=False):
+                folders.append(one.name)
+            elif one.is_file(follow_symlinks=False):
+                files.append(one.name)
+    return sorted(folders), sorted(files)
 
 
 def report_files(folder: Path) -> dict[str, Path]:
@@ -144,23 +219,34 @@ def report_files(folder: Path) -> dict[str, Path]:
 
 def unknown_files(folder: Path) -> list[str]:
     """List files and links in a run's folder that belong to no run and no digest."""
-    known = {*covered_files(folder), *report_files(folder), *UNCOVERED}
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    names = (path.relative_to(folder).as_posix() for path in found)
-    return sorted(name for name in names if name not in known and not name.startswith(_MADE))
+    known = {*_named(folder, (folder / name for name in COVERED)), *report_files(folder)}
+    known |= {*UNCOVERED}
+    found = (name for name in _all_names(folder, "") if name not in known)
+    return sorted(name for name in found if not name.startswith(_MADE))
 
 
-def _regular_files(folder: str, before: str) -> Iterator[str]:
-    """Yield the names of the files below a folder, after `before`; links are skipped."""
+def _all_names(folder: Path, before: str) -> Iterator[str]:
+    """Yield all names below a folder but those of folders and of covered logs."""
     with (
         suppress(FileNotFoundError, NotADirectoryError, PermissionError),
         os.scandir(folder) as found,
     ):
         for one in found:
+            name, is_covered = before + one.name, not one.name.startswith(".")
             if one.is_dir(follow_symlinks=False):
-                yield from _regular_files(one.path, f"{before}{one.name}/")
-            elif one.is_file(follow_symlinks=False) and not one.name.startswith("."):
-                yield before + one.name
+                yield from _all_names(folder / one.name, f"{name}/")
+            elif not (
+                name.startswith(f"{LOGS}/") and is_covered and one.is_file(follow_symlinks=False)
+            ):
+                yield name
+
+
+def _regular_files(folder: str, before: str) -> Iterator[str]:
+    """Yield the names of the files below a folder, after `before`; links are skipped."""
+    folders, files = _entries(folder)
+    yield from (before + name for name in files if not name.startswith("."))
+    for name in folders:
+        yield from _regular_files(f"{folder}/{name}", f"{before}{name}/")
 
 
 def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
@@ -168,21 +254,117 @@ def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
-def files(folder: Path) -> dict[str, FileDigest]:
-    """Compute the checksums of a run's covered files; StoreError if unreadable."""
-    return {name: file_digest(path) for name, path in covered_files(folder).items()}
+def files(folder: Path, detailed: bool | None = None) -> RunFiles:
+    """Compute the checksums of a run's covered files; StoreError if unreadable.
+
+    `detailed` gives each log an entry of its own; None: unless there are very many.
+    """
+    loose, folders = _covered(folder)
+    if detailed is None:
+        detailed = sum(map(len, folders.values())) <= MOST_DETAILED
+    if detailed:
+        loose += [place + name for place, names in folders.items() for name in names]
+        return _detailed({name: file_digest(folder / name) for name in sorted(loose)})
+    return _by_folder(folder, loose, folders)
+
+
+def _detailed(found: Mapping[str, FileDigest]) -> RunFiles:
+    return RunFiles(digest=_digest_of(found), files=found)
+
+
+def _digest_of(found: Mapping[str, FileDigest]) -> str:
+    listed = _listed({name: [one.bytes, one.sha256] for name, one in sorted(found.items())})
+    return f"sha256:{hashlib.sha256(b'{' + listed + b'}').hexdigest()}"
+
+
+def _listed(found: Mapping[str, Sequence[object]]) -> bytes:
+    """Return names, sizes and SHA-256s as the digest has them."""
+    return json.dumps(found, separators=(",", ":"))[1:-1].encode()
+
+
+# Names, sizes and SHA-256s of a file or of a folder, as the digest has them, and the checksums of
+# the file, or the start of the SHA-256 of each file of the folder.
+_Part = tuple[bytes, FileDigest | str]
+
+
+def _by_folder(
+    folder: Path, loose: Sequence[str], folders: Mapping[str, tuple[str, ...]]
+) -> RunFiles:
+    """Compute a run's checksums with an entry per folder, on all cores if large."""
+    places = sorted([*loose, *folders])
+    tasks = [folder] * len(places), places, [folders.get(one) for one in places]
+    few = sum(map(len, folders.values())) <= MOST_DETAILED
+    parts = map(_part, *tasks) if few else on_all_cores(folder, _part, *tasks)
+    return _joined(zip(places, parts, strict=True), folders)
+
+
+def _joined(parts: Iterable[tuple[str, _Part]], folders: Mapping[str, tuple[str, ...]]) -> RunFiles:
+    """Join the parts of a run, which must be in the order of their names."""
+    lists = list(dict.fromkeys(folders.values()))
+    numbers = {names: number for number, names in enumerate(lists)}
+    digest, comma = hashlib.sha256(b"{"), b""
+    alone: dict[str, FileDigest] = {}
+    jobs: dict[str, FolderDigest] = {}
+    for place, (listed, found) in parts:
+        digest.update(comma + listed)
+        comma = b","
+        if isinstance(found, FileDigest):
+            alone[place] = found
+        else:
+            sha256 = hashlib.sha256(listed).hexdigest()
+            jobs[place] = FolderDigest(names=numbers[folders[place]], sha256=sha256, starts=found)
+    digest.update(b"}")
+    return RunFiles(digest=f"sha256:{digest.hexdigest()}", files=alone, folders=jobs, names=lists)
+
+
+def _part(folder: Path, place: str, names: Sequence[str] | None) -> _Part:
+    path = folder / place
+    if names is None:
+        one = file_digest(path)
+        return _listed({place: [one.bytes, one.sha256]}), one
+    found = list(_read_all(path, names))
+    listed = {
+        place + name: [size, sha256] for name, (size, sha256) in zip(names, found, strict=True)
+    }
+    return _listed(listed), "".join(sha256[:_START_DIGITS] for _, sha256 in found)
+
+
+def _read_all(folder: Path, names: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield size and SHA-256 of each file of a folder; StoreError if unreadable."""
+    with store_errors(folder, "read"):
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    name = ""
+    try:
+        for name in names:
+            # A pipe in place of a file has no content then.
+            file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=place)
+            try:
+                data = os.read(file, _SMALL_BYTES)
+                size, sha256 = len(data), hashlib.sha256(data)
+                while len(data) == _SMALL_BYTES:
+                    data = os.read(file, _SMALL_BYTES)
+                    size += len(data)
+                    sha256.update(data)
+            finally:
+                os.close(file)
+            yield size, sha256.hexdigest()
+    except OSError:
+        with store_errors(folder / name, "read"):
+            raise
+    finally:
+        os.close(place)
 
 
 def run_digests(
-    folder: Path, code: str = "", known: Mapping[str, FileDigest] | None = None
+    folder: Path, code: str = "", known: RunFiles | None = None, detailed: bool | None = None
 ) -> Digests:
     """Compute the checksums of a run and its report.
 
-    `known` checksums of the run's files are not computed again. Raises StoreError if a file cannot
-    be read.
+    `known` checksums of the run's files are not computed again; else `detailed` as for `files`.
+    Raises StoreError if a file cannot be read.
     """
     return Digests(
-        files=files(folder) if known is None else known,
+        **vars(files(folder, detailed) if known is None else known),
         report={name: file_digest(path) for name, path in report_files(folder).items()},
         name=folder.resolve().name,
         code=code,
@@ -193,7 +375,7 @@ def run_digests(
 def write(
     folder: Path,
     code: str,
-    known: Mapping[str, FileDigest] | None = None,
+    known: RunFiles | None = None,
     prices: Prices | None = None,
     choice: ReportSettings | None = None,
 ) -> str:
@@ -201,7 +383,7 @@ def write(
     found = replace(
         run_digests(folder, code, known), prices=prices, choice=choice or ReportSettings()
     )
-    data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
+    data = {"schema": SCHEMA, **asdict(found)}
     text = json.dumps(data | {"check": checksum(data)}, indent=1)
     write_text(folder / REPORT / DIGESTS, text + "\n")
     return found.digest
@@ -213,7 +395,7 @@ def load(folder: Path) -> Digests | None:
     data: dict[str, Any] = read_json(folder / REPORT, DIGESTS, {})
     if not where.exists():
         return None
-    if data.get("schema", SCHEMA) != SCHEMA and data.get("check"):
+    if data.get("schema", SCHEMA) not in _SCHEMAS and data.get("check"):
         problem = "written by another version of mxscale"
         raise StoreError(error_line(where, problem=problem, fix=BUILD_AGAIN))
     if data.get("check") != checksum(data):
@@ -246,11 +428,23 @@ def _digests(data: Mapping[str, Any]) -> Digests:
     below = path.name == name and not path.is_absolute() and ".." not in path.parts
     if place not in {None, "", ELSEWHERE} and not below:
         raise ValueError(f"place: expected a place of {name}, got {quoted(place)}")
-    for file in (*decoded.files, *decoded.report):
+    _check_folders(decoded)
+    inside = (name for names in decoded.names for name in names)
+    for file in (*decoded.files, *decoded.report, *decoded.folders, *inside):
         path = PurePosixPath(file)
         if not file.isprintable() or path.is_absolute() or ".." in path.parts:
             raise ValueError(f"files: expected a file of a run, got {quoted(file)}")
     return decoded
+
+
+def _check_folders(found: Digests) -> None:
+    """Raise ValueError if the folders of logs, or the digest, do not fit the rest."""
+    if not found.folders and found.digest != _digest_of(found.files):
+        raise ValueError("digest: expected that of the files")
+    for place, one in found.folders.items():
+        names = found.names[one.names] if one.names < len(found.names) else None
+        if names is None or len(one.starts) != len(names) * _START_DIGITS:
+            raise ValueError(f"folders: expected the files of {quoted(place)}")
 
 
 def report_format(folder: Path, was: Digests | None) -> int | None:
@@ -344,53 +538,6 @@ def _marked(pieces: Iterable[bytes], every: int) -> tuple[int, str]:
     return count, "".join(marks)
 
 
-_MOST_NAMED = 3
-_MARK = 8
-# Files without lines.
-_BINARY = {".png", ".zip", ".parquet"}
-
-
-def changes(folder: Path, was: Digests, now: Digests) -> Iterator[str]:
-    """Yield a line per change of a file: 'records.jsonl line 5: modified'."""
-    before, found = {**was.files, **was.report}, {**now.files, **now.report}
-    for name in sorted(before | found):
-        if name not in found:
-            yield f"{name}: missing; it was there when the report was built"
-        elif name not in before:
-            if not name.startswith(f"{REPORT}/"):
-                yield f"{name}: added after the report was built"
-        elif (before[name].bytes, before[name].sha256) != (found[name].bytes, found[name].sha256):
-            yield from _places(name, before[name], file_digest(folder / name, before[name].every))
-
-
-def _places(name: str, was: FileDigest, now: FileDigest) -> Iterator[str]:
-    if Path(name).suffix in _BINARY:
-        yield f"{name}: modified"
-        return
-    marks = [
-        [one.marks[n : n + _MARK] for n in range(0, len(one.marks), _MARK)] for one in (was, now)
-    ]
-    places = [n for n, (a, b) in enumerate(zip_longest(*marks)) if a != b]
-    if not places:
-        yield f"{name}: recompressed; same lines"
-    elif was.lines != now.lines:
-        yield _of_other_length(name, was, now, places[0])
-    else:
-        for place in places[:_MOST_NAMED]:
-            yield f"{name} {_changed_lines(place, was)}: modified"
-        if len(places) > _MOST_NAMED:
-            yield f"{name}: {len(places) - _MOST_NAMED} more lines modified"
-
-
-def _of_other_length(name: str, was: FileDigest, now: FileDigest, place: int) -> str:
-    count = f"{now.lines} lines now, {was.lines} when the report was built"
-    if place * was.every >= was.lines:
-        return f"{name}: lines added after line {was.lines}; {count}"
-    if place * was.every >= now.lines:
-        return f"{name}: truncated after line {now.lines}; {count}"
-    return f"{name} {_changed_lines(place, was)}: modified; {count}"
-
-
-def _changed_lines(place: int, was: FileDigest) -> str:
-    first, last = place * was.every + 1, min((place + 1) * was.every, was.lines)
-    return f"line {first}" if first >= last else f"lines {first} to {last}"
+def pieces(text: str, length: int) -> list[str]:
+    """Cut a text into pieces of this length."""
+    return [text[n : n + length] for n in range(0, len(text), length)]

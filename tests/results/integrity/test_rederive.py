@@ -15,6 +15,7 @@ from launch.hosts import ROOT
 from plots.check import verify_report
 from plots.report import build
 from results.integrity import digest
+from results.integrity.file_changes import changes
 from results.run import load
 from results.store import Store, read_records
 from tasks.report import costs_of
@@ -205,7 +206,7 @@ def test_files_that_came_went_grew_or_shrank_are_told(
     change(next(log for log in logs if len(log.read_text().splitlines()) == 4))
     was = digest.load(changed)
     assert was is not None
-    assert any(said in one for one in digest.changes(changed, was, digest.run_digests(changed)))
+    assert any(said in one for one in changes(changed, was, digest.run_digests(changed)))
 
 
 def test_packed_logs_and_events_are_read_and_a_damaged_one_is_named(
@@ -223,7 +224,7 @@ def test_packed_logs_and_events_are_read_and_a_damaged_one_is_named(
     name = path.relative_to(tmp_path).as_posix()
     was = digest.load(tmp_path)
     assert was is not None
-    found = digest.changes(tmp_path, was, digest.run_digests(tmp_path))
+    found = changes(tmp_path, was, digest.run_digests(tmp_path))
     assert any(f"{name} line 4: modified" in one for one in found)
     path.write_bytes(path.read_bytes()[:60])
     shutil.rmtree(tmp_path / "report")
