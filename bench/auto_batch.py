@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 from bench import events
 from bench.errors import SmallShareError, SpecError, error_line
-from bench.kvstores import is_distributed
+from bench.kvstores import find_kvstore
 from bench.networks import describe
 from bench.settings.modes import IMAGENET_IMAGES
 from bench.training.options import MOST_BATCH, Options, empty, parse
@@ -447,7 +447,7 @@ def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
 
     Raises SpecError if none fits.
     """
-    if is_distributed(options.kv_store):
+    if find_kvstore(options.kv_store).servers:
         raise SpecError(
             error_line(
                 "--kv-store",

@@ -1,4 +1,4 @@
-"""The kvstores that a job may use.
+"""MXNet's communication methods: the kvstores that a job may use.
 
 MXNet silently treats any name that contains "dist" as a distributed kvstore and any other unknown
 name as a local one. A typing error would then look like perfect scaling.
@@ -7,6 +7,7 @@ name as a local one. A typing error would then look like perfect scaling.
 import math
 from collections.abc import Iterable
 
+from bench.engines.engine import Comm, find_comm
 from bench.errors import SpecError, error_line, quoted, unknown
 
 LOCAL = ("local", "device", "nccl")
@@ -18,6 +19,15 @@ DISTRIBUTED = (
     "dist_device_async",
 )
 KVSTORES = LOCAL + DISTRIBUTED
+COMMS = {
+    name: Comm(
+        name=name,
+        spans=name in DISTRIBUTED,
+        waits="async" not in name,
+        servers=name in DISTRIBUTED,
+    )
+    for name in KVSTORES
+}
 COMPRESSIONS = ("none", "2bit")
 # How ps-lite sends messages: over TCP, and over TCP in slices by priority.
 VAN_VARIABLE = "DMLC_PS_VAN_TYPE"
@@ -33,14 +43,9 @@ def checked_kvstore(name: str) -> str:
     return name
 
 
-def is_distributed(name: str) -> bool:
-    """Return whether the kvstore has server processes."""
-    return name in DISTRIBUTED
-
-
-def is_async(name: str) -> bool:
-    """Return whether workers do not wait for each other's gradients."""
-    return "async" in name
+def find_kvstore(name: str) -> Comm:
+    """Return the kvstore of this name; one of an imported log is of one process."""
+    return find_comm(COMMS, name)
 
 
 def check_compression(kind: str, threshold: float, store: str, dtype: str) -> None:
@@ -53,7 +58,7 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
         raise SpecError(error_line("gc_threshold", expected="a number above 0", got=threshold))
     if kind == "none":
         return
-    if not is_distributed(store):
+    if not find_kvstore(store).servers:
         raise SpecError(
             error_line(
                 "gc_type (--gc-type)",
@@ -83,7 +88,7 @@ def check_van(env: Iterable[str], store: str, compression: str) -> None:
         raise SpecError(error_line(VAN_VARIABLE, expected=known, got=quoted(van), fix=fix))
     if van != "p3":
         return
-    if not is_distributed(store) or is_async(store):
+    if not find_kvstore(store).servers or not find_kvstore(store).waits:
         raise SpecError(
             error_line(
                 f"{VAN_VARIABLE}=p3",
@@ -105,7 +110,7 @@ def check_van(env: Iterable[str], store: str, compression: str) -> None:
 
 def check_bandwidth(store: str) -> None:
     """Raise SpecError for asynchronous kvstores, whose servers need an optimizer."""
-    if is_async(store):
+    if not find_kvstore(store).waits:
         raise SpecError(
             error_line("bandwidth", expected="a synchronous kvstore", got=quoted(store))
         )

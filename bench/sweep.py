@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.engines.catalog import ENGINES
+from bench.engines.catalog import ENGINES, find_engine
+from bench.engines.engine import find_comm
 from bench.errors import SpecError, brief, error_line, is_whole, quoted, toml_error, unknown
-from bench.kvstores import is_distributed
 from bench.networks import describe, named
 from bench.settings import secrets
 from bench.settings.declaration import checked
 from bench.settings.point_names import chosen
 from bench.settings.product import Exclusion, Fields, check_size, exclusions, products
-from bench.trial import FIELDS, Trial, make
+from bench.trial import COMM, FIELDS, Trial, make
 
 
 def within(devices: int) -> list[int]:
@@ -66,12 +66,14 @@ def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[
     fewest = min(_listed(full), default=0) if _are_whole(_listed(full)) else 0
     beyond = [count * devices for count in within(hosts)[1:]]
     made = []
+    comms = find_engine(str(full_point.get("engine"))).comms
     for store in _listed(full_point.get("kvstore", "local")):
+        spans = find_comm(comms, store).spans
         for kind in _listed(full_point.get("device", "cpu")):
             one_worker = [devices if kind == "gpu" else 1]
-            starts_full = is_distributed(store) and 0 < fewest < first
+            starts_full = spans and 0 < fewest < first
             counts = one_worker if starts_full else within(devices)
-            counts += beyond if is_distributed(store) else []
+            counts += beyond if spans else []
             kinds = {"device": kind} if "device" in full_point else {}
             if counts:
                 made.append({**point, "kvstore": store, **kinds, "devices": counts})
@@ -127,7 +129,7 @@ def rehearsal_rates(tables: Any) -> Rates:
 def with_rehearsal(trial: Trial, rates: Rates) -> Trial:
     """Return a simulated trial with window times from its rate; others unchanged."""
     rate = rates.get((trial.label, trial.layout.devices))
-    if trial.engine != "fake" or trial.fake.seconds or rate is None:
+    if not trial.scripted or trial.fake.seconds or rate is None:
         return trial
     seconds = trial.global_batch * trial.measuring.steps_per_window / rate
     if not 0 < seconds < _MOST_SECONDS:
@@ -261,6 +263,7 @@ class _TableError(SpecError):
 def _sweep(path: Path, text: str, data: Fields, given: Fields, hosts: int = 0) -> Sweep:
     """Return the sweep of a file's data, with the fields `given` for all points."""
     try:
+        data = _with_stored_names(data)
         repeats, trials = _repeats(data), _trials(data, given, hosts)
     except SpecError as error:
         line = _line_of(text, error.name, error.number) if isinstance(error, _TableError) else 0
@@ -273,6 +276,22 @@ def _sweep(path: Path, text: str, data: Fields, given: Fields, hosts: int = 0) -
         trials=trials,
         text=secrets.masked_toml(text),
     )
+
+
+def _with_stored_names(data: Any) -> Any:
+    """Return a sweep's data with `comm`, the general name, as `kvstore` in each table."""
+    if isinstance(data, list):
+        return [_with_stored_names(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    if COMM in data and "kvstore" in data:
+        fix = "Leave out one of them"
+        raise SpecError(error_line(COMM, expected="it or kvstore", got="both", fix=fix))
+    tables = ("points", "variants", "exclude")
+    return {
+        "kvstore" if name == COMM else name: _with_stored_names(one) if name in tables else one
+        for name, one in data.items()
+    }
 
 
 def _line_of(text: str, name: str, number: int) -> int:

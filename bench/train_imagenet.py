@@ -31,7 +31,7 @@ from bench.data import input_format, shard_checks
 from bench.engines import server
 from bench.environment import computing, software
 from bench.errors import SpecError, error_line
-from bench.kvstores import is_distributed
+from bench.kvstores import find_kvstore
 from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images
 from bench.notes import as_json
@@ -105,8 +105,10 @@ def _check_role(options: Options) -> None:
 
     For any other role, MXNet's import would start a server or scheduler.
     """
-    role = os.environ.get("DMLC_ROLE", "worker" if not is_distributed(options.kv_store) else "")
-    if is_distributed(options.kv_store) and (role != "worker" or _missing()):
+    role = os.environ.get(
+        "DMLC_ROLE", "worker" if not find_kvstore(options.kv_store).servers else ""
+    )
+    if find_kvstore(options.kv_store).servers and (role != "worker" or _missing()):
         raise SpecError(
             error_line(
                 f"--kv-store {options.kv_store}",
@@ -127,7 +129,7 @@ def _check_role(options: Options) -> None:
                 fix="Run 'unset DMLC_ROLE'",
             )
         )
-    alone = not is_distributed(options.kv_store) and not options.test_io
+    alone = not find_kvstore(options.kv_store).servers and not options.test_io
     if options.expect_workers > 1 and alone:
         raise SpecError(
             error_line(

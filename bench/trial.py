@@ -10,22 +10,15 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, get_args, get_origin
 
+from bench.engines.catalog import find_engine
+from bench.engines.engine import Comm, find_comm
 from bench.engines.faults import Fault, fault
 from bench.engines.options import FakeOptions, MxnetOptions
 from bench.errors import SpecError, error_line, quoted, unknown
-from bench.kvstores import (
-    JOB_VARIABLES,
-    check_bandwidth,
-    check_compression,
-    check_van,
-    checked_kvstore,
-    is_async,
-    is_distributed,
-)
+from bench.kvstores import check_bandwidth
 from bench.networks.catalog import NETWORKS, check_images, checked_layers, describe, named
 from bench.settings import secrets
 from bench.settings.declaration import Field, Role, checked, fields_of, setting
-from bench.settings.modes import MODE_OPTIONS
 from bench.settings.parts import (
     MODES,
     MOST_DEVICES,
@@ -38,7 +31,6 @@ from bench.settings.parts import (
     Training,
 )
 from bench.settings.secrets import MaskedText, masked_word
-from bench.training.options import parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +106,16 @@ class Trial:
         return f"{what}{how}{real} x{self.layout.devices}"
 
     @property
+    def scripted(self) -> bool:
+        """Whether its engine simulates instead of measuring."""
+        return find_engine(self.engine).scripted
+
+    @property
+    def comm(self) -> Comm:
+        """How its workers exchange gradients; stored as `kvstore`."""
+        return find_comm(find_engine(self.engine).comms, self.layout.kvstore)
+
+    @property
     def workers(self) -> int:
         """Number of worker processes of the job."""
         return self.layout.devices // self.layout.devices_per_worker
@@ -121,9 +123,7 @@ class Trial:
     @property
     def hosts(self) -> int:
         """Number of hosts of the job: those with workers, and those with servers only."""
-        return self.worker_hosts + (
-            self.layout.server_hosts if is_distributed(self.layout.kvstore) else 0
-        )
+        return self.worker_hosts + (self.layout.server_hosts if self.comm.servers else 0)
 
     @property
     def worker_hosts(self) -> int:
@@ -132,8 +132,8 @@ class Trial:
 
     @property
     def servers(self) -> int:
-        """Number of server processes; 0 without a distributed kvstore."""
-        if not is_distributed(self.layout.kvstore):
+        """Number of server processes; 0 if its comm has none."""
+        if not self.comm.servers:
             return 0
         hosts = self.layout.server_hosts or self.worker_hosts
         return hosts * self.layout.servers_per_host or self.layout.server_hosts or self.workers
@@ -165,7 +165,7 @@ class Trial:
     def asynchronous(self) -> bool:
         """Whether the ranks run without waiting for each other; readers of images do."""
         reads = self.mode == "test-io" and self.workers > 1
-        return reads or is_async(self.layout.kvstore)
+        return reads or not self.comm.waits
 
     @property
     def total_windows(self) -> int:
@@ -181,11 +181,7 @@ class Trial:
     @property
     def faults(self) -> tuple[Fault, ...]:
         """The faults that the simulated engine injects; SpecError for an impossible one."""
-        roles = {
-            "worker": self.workers,
-            "server": self.servers,
-            "scheduler": min(self.servers, 1),
-        }
+        roles = dict(reversed(find_engine(self.engine).roles(self)))
         return tuple(
             fault(text, roles=roles, windows=self.scripted_windows) for text in self.fake.faults
         )
@@ -213,6 +209,8 @@ class Trial:
 
 # All settings by stored name, in the order of records.
 FIELDS: dict[str, Field] = {field.name: field for field in fields_of(Trial)} | PART_FIELDS
+# The general name of `kvstore` in sweeps and settings; other engines have other methods.
+COMM = "comm"
 _ALL = attrgetter(*(field.path for field in FIELDS.values()))
 
 
@@ -245,12 +243,9 @@ def make(fields: dict[str, Any]) -> Trial:
     given["num_layers"] = checked_layers(given["network"], given.get("num_layers"))
     given.setdefault("image_shape", NETWORKS[given["network"]].image_shape)
     given.setdefault("devices", 1)
-    distributed = is_distributed(checked_kvstore(given.setdefault("kvstore", "local")))
     gpu = given.setdefault("device", "cpu") == "gpu"
     given.setdefault("devices_per_host", given["devices"])
-    # GPUs: one worker per host with all its devices. CPU: a device is one pinned core.
-    most = min(given["devices"], given["devices_per_host"])
-    given.setdefault("devices_per_worker", 1 if distributed and not gpu else most)
+    find_engine(given.get("engine", "mxnet")).fill(given)
     given.setdefault("steps_per_window", 10 if gpu else 1)
     if given.get("global_batch_fixed"):
         given.setdefault("batch_per_device", 0)
@@ -261,16 +256,6 @@ def make(fields: dict[str, Any]) -> Trial:
     trial = composed(given)
     check(trial)
     return trial
-
-
-# Options that an engine derives from a trial's fields; `options` may hold any other.
-OF_FIELDS = frozenset(
-    {
-        *(field.setting.flag for field in FIELDS.values() if field.setting.flag),
-        *("--batch-size", "--global-batch", "--auto-batch", "--gpus", "--cpus"),
-        *("--expect-workers", "--benchmark", "--test-io", "--bandwidth"),
-    }
-)
 
 
 def check(trial: Trial) -> None:
@@ -284,7 +269,6 @@ def check(trial: Trial) -> None:
         raise SpecError(
             error_line("servers", expected=f"{MOST_DEVICES} or fewer", got=trial.servers)
         )
-    _check_arithmetic(trial)
     if "\0" in trial.mxnet.python:
         raise SpecError(error_line("python", expected="a path", got=quoted(trial.mxnet.python)))
     for text in trial.layout.env:
@@ -292,19 +276,17 @@ def check(trial: Trial) -> None:
     names = [text.partition("=")[0] for text in trial.layout.env]
     if len(set(names)) < len(names):
         raise SpecError(error_line("env", expected="each name once", got=", ".join(names)))
-    if "DMLC_LOCAL" in names and trial.hosts > 1:
-        raise SpecError(error_line("env", expected="one host with DMLC_LOCAL", got=trial.hosts))
+    find_engine(trial.engine).check(trial)
     _check_images(trial)
     _check_layout(trial)
     _check_batch(trial)
-    _check_options(trial)
     _check_data(trial)
     _check_played(trial)
 
 
 def _check_played(trial: Trial) -> None:
     played = trial.faults or trial.fake.seconds or trial.fake.noise or trial.fake.spread
-    if played and trial.engine != "fake":
+    if played and not trial.scripted:
         raise SpecError(
             error_line(
                 "fake_seconds, fake_faults, fake_noise, fake_spread",
@@ -319,34 +301,12 @@ def _check_played(trial: Trial) -> None:
         )
 
 
-def _check_arithmetic(trial: Trial) -> None:
-    gpu = trial.layout.device == "gpu"
-    if trial.training.dtype == "float16" and not gpu:
-        fix = "Use bfloat16 or device = 'gpu'"
-        raise SpecError(error_line("dtype", problem="MXNet 1.9.1 has no float16 on CPU", fix=fix))
-    if trial.training.dtype == "bfloat16" and gpu:
-        lacks, fix = "MXNet 1.9.1 has bfloat16 on CPU only", "Use float16 on GPUs"
-        raise SpecError(error_line("dtype", problem=lacks, fix=fix))
-    if trial.layout.kvstore == "nccl" and not gpu:
-        fix = "Use kvstore = 'device', or device = 'gpu'"
-        raise SpecError(error_line("kvstore", problem="nccl needs GPUs", fix=fix))
-    check_compression(
-        trial.training.gc_type,
-        trial.training.gc_threshold,
-        trial.layout.kvstore,
-        trial.training.dtype,
-    )
-    check_van(trial.layout.env, trial.layout.kvstore, trial.training.gc_type)
-
-
 def _check_variable(text: str) -> None:
     name, equals, _ = text.partition("=")
     value = text.value or "" if isinstance(text, MaskedText) else text
     if not (name.isascii() and name.isidentifier()) or "\0" in value:
         shown = repr(str(text)) if equals else "neither (value hidden)"
         raise SpecError(error_line("env", expected="NAME=VALUE or NAME", got=shown))
-    if name.startswith("DMLC_") and name not in JOB_VARIABLES:
-        raise SpecError(error_line("env", problem=f"the launcher sets {name}", fix="Leave it out"))
 
 
 def _check_images(trial: Trial) -> None:
@@ -404,7 +364,7 @@ def _check_layout(trial: Trial) -> None:
                 got=layout.devices_per_worker,
             )
         )
-    if trial.workers > 1 and trial.mode != "test-io" and not is_distributed(layout.kvstore):
+    if trial.workers > 1 and trial.mode != "test-io" and not trial.comm.spans:
         raise SpecError(
             error_line(
                 "devices",
@@ -440,28 +400,6 @@ def _check_batch(trial: Trial) -> None:
                 got=fixed,
             )
         )
-
-
-def _check_options(trial: Trial) -> None:
-    """Check the worker options as a worker does; none may duplicate a field."""
-    if not trial.mxnet.options:
-        return
-    for option in trial.mxnet.options:
-        name, equals, _ = option.partition("=")
-        if not name.startswith("--") or not equals:
-            raise SpecError(error_line("options", expected="--NAME=VALUE", got=quoted(option)))
-        if name in OF_FIELDS:
-            field = next((one for one in FIELDS if FIELDS[one].setting.flag == name), "")
-            problem = f"a field of the trial determines {name}"
-            fix = f"Set the field {field or 'instead'}"
-            raise SpecError(error_line("options", problem=problem, fix=fix))
-    store = () if trial.mode == "test-io" else (f"--kv-store={trial.layout.kvstore}",)
-    val = ("--data-val=.",) if trial.data.val else ()
-    mode = (*MODE_OPTIONS[trial.mode], f"--windows={trial.measuring.windows}")
-    try:
-        parse([*mode, *store, *val, *trial.mxnet.options])
-    except SpecError as error:
-        raise SpecError(error_line("options", problem=str(error))) from error
 
 
 def _check_data(trial: Trial) -> None:
@@ -500,7 +438,7 @@ def _check_data(trial: Trial) -> None:
             )
         )
     if trial.mode == "bandwidth" and not (
-        is_distributed(trial.layout.kvstore) and trial.layout.devices_per_worker == 1
+        trial.comm.servers and trial.layout.devices_per_worker == 1
     ):
         raise SpecError(
             error_line(
@@ -513,7 +451,7 @@ def _check_data(trial: Trial) -> None:
         check_bandwidth(trial.layout.kvstore)
     if trial.mxnet.cold and trial.mode != "test-io":
         raise SpecError(error_line("cold", expected="mode 'test-io'", got=quoted(trial.mode)))
-    if trial.mode == "test-io" and is_distributed(trial.layout.kvstore):
+    if trial.mode == "test-io" and trial.comm.spans:
         raise SpecError(
             error_line(
                 "kvstore",
@@ -554,7 +492,8 @@ def changed(trial: Trial, text: str) -> Trial:
             fields["env"] = (*others, f"{name}={value}")
         elif name == "network":
             fields["network"], fields["num_layers"] = named(value)
-        elif name in FIELDS and name != "env":
+        elif name in {*FIELDS, COMM} and name != "env":
+            name = "kvstore" if name == COMM else name
             fields[name] = _value(FIELDS[name].type, value)
         else:
             variable = f"env.{name if name.isupper() else 'NAME'}"

@@ -57,7 +57,7 @@ def check_fitting(what: Sweep, hosts: Sequence[Host]) -> None:
             )
         )
     for trial in what.trials:
-        if trial.engine == "fake":
+        if trial.scripted:
             raise SpecError(
                 error_line(
                     "--auto-batch",

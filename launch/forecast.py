@@ -117,7 +117,7 @@ def _work(trial: Trial) -> int:
 
 def assumed_seconds(trial: Trial) -> float:
     """Return the assumed seconds of a run for which there is no record."""
-    if trial.engine == "fake":
+    if trial.scripted:
         return _SIMULATED_SECONDS
     start = _CPU_START_SECONDS if trial.layout.device == "cpu" else _START_SECONDS
     return start + min(trial.measuring.budget_seconds or math.inf, _WINDOWS_SECONDS)

@@ -12,8 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench.engines.mxnet import MXNET
 from launch.hosts import ROOT, Host, lease_owner, this_machine
-from launch.preflight.findings import no_code, taken
+from launch.preflight.findings import taken
 from launch.push import Pushing, contents, in_tree, push
 from launch.remote import limits
 from launch.remote.code_hash import code_hash
@@ -228,7 +229,7 @@ def _wants_gpu(facts: dict[str, Any]) -> bool:
     LaunchError for an unsupported GPU.
     """
     for gpu in facts["gpus"]:
-        if why := no_code(gpu):
+        if why := MXNET.no_code(gpu):
             raise LaunchError(error_line("", problem=why))
     return bool(facts["gpus"])
 

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from bench.engines.catalog import ENGINES
 from bench.errors import error_line, parse_int, quoted
 from bench.sweep import Sweep
 from im2rec_tools.terminal import echo
@@ -77,7 +78,7 @@ def reached(
 def ready_hosts(options: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starter]]:
     """Yield the listed hosts, connected and with a checkout, and their starter."""
     with reached(options, required=True) as (hosts, start):
-        found = reported(hosts, start, Requirements(tree=options.tree, mxnet=False))
+        found = reported(hosts, start, Requirements(tree=options.tree, engines=()))
         _check_reports(found)
         yield tuple(one.host for one in found), start
 
@@ -109,11 +110,12 @@ def job_setup(
         yield local_setup(what)
         return
     _check_scheduler(scheduler)
+    used = {trial.engine for trial in what.trials}
     wanted = Requirements(
         tree=options.tree,
         interface=options.interface,
         code=own_code(),
-        mxnet=any(trial.engine == "mxnet" for trial in what.trials),
+        engines=tuple(one for one in ENGINES.values() if one.package and one.name in used),
         device="gpu" if any(trial.layout.device == "gpu" for trial in what.trials) else "cpu",
     )
     with closing(Ssh(options.ssh_config, accept_new=options.accept_new)) as ssh:
@@ -132,7 +134,7 @@ def job_setup(
 
 def local_setup(what: Sweep) -> ClusterSetup:
     """Return the setup of this machine alone, or as all hosts of a simulation."""
-    fake = all(trial.engine == "fake" for trial in what.trials)
+    fake = all(trial.scripted for trial in what.trials)
     count = max(trial.hosts for trial in what.trials)
     devices = max(trial.layout.devices_per_host for trial in what.trials)
     hosts = rehearse(count, devices) if fake else (this_machine(),)

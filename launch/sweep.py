@@ -20,6 +20,7 @@ from bench.data.shard_checks import (
 )
 from bench.data.shards import count_images, shards
 from bench.engines.catalog import ENGINES
+from bench.engines.worker_options import worker_options
 from bench.environment import describe
 from bench.errors import SpecError
 from bench.events import Event
@@ -35,7 +36,7 @@ from launch.job.controller_log import PRINTED, clean, controller_log
 from launch.job.interference import machine_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
-from launch.job.plan import command_line, emulated, plan
+from launch.job.plan import command_line, emulated, plan, root_host
 from launch.job.progress import failure_of
 from launch.job.run import run_job
 from launch.job.validity import accuracy, judge, validations
@@ -89,7 +90,7 @@ def check_local_data(trials: Iterable[Trial]) -> list[str]:
     for trial in trials:
         size = (trial.workers, trial.worker_batch)
         facts = (trial.data, trial.model, trial.mode, trial.mxnet.options, size)
-        if trial.engine == "mxnet" and trial.data.train and facts not in checked:
+        if not trial.scripted and trial.data.train and facts not in checked:
             checked.add(facts)
             notes |= dict.fromkeys(_data_notes(trial, counts))
     return list(notes)
@@ -102,7 +103,7 @@ def _data_notes(trial: Trial, counts: dict[str, int]) -> list[str]:
         paths = shards(data)
     except SpecError:
         return []  # reported by `data_manifest`
-    options = parse(ENGINES["mxnet"](trial, "worker", 0)[2:])
+    options = parse(worker_options(trial))
     check_image_shape(options, Given.FIELDS)
     if trial.mode != "real":
         return []
@@ -245,7 +246,7 @@ def sweep(
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)
             if where.port:
-                agents.free_port(where.scheduler or where.hosts[0], where.port)
+                agents.free_port(root_host(left[0][0], where.hosts, where.scheduler), where.port)
         finished = [(name.key, done[name]) for _, name in wanted if name in done]
         already, keys = len(finished), [name.key for _, name in left]
         for index, (trial, name) in enumerate(left):
@@ -318,7 +319,7 @@ def _link_speed(wanted: Sequence[PlannedRun], where: ClusterSetup) -> dict[str, 
 
     Empty if it cannot be measured: the jobs will say why.
     """
-    if not any(trial.hosts > 1 and trial.engine != "fake" for trial, _ in wanted):
+    if not any(trial.hosts > 1 and not trial.scripted for trial, _ in wanted):
         return {}
     try:
         return {RAW_TCP: round(tcp_bandwidth(where.hosts, where.start), 2)}
@@ -364,7 +365,7 @@ def _point(
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="milliseconds")
     # The simulated engine's times vary with the repeat, some of its faults with the try.
     scripted = {"MXSCALE_REPEAT": str(name.repeat)}
-    scripted |= {"MXSCALE_TRY": str(attempt)} if attempt > 1 and trial.engine == "fake" else {}
+    scripted |= {"MXSCALE_TRY": str(attempt)} if attempt > 1 and trial.scripted else {}
     job = _job(trial, scripted, where, agents, JobLogs(logs, started))
     monitor, verdict = yield from job
     if verdict.status == "ok":
@@ -409,27 +410,28 @@ def _job(
 ) -> Generator[Event | JobProgress, None, tuple[JobMonitor, Verdict]]:
     """Run a trial's job to its end; retry on another port if the chosen one was taken."""
     windows = trial.total_windows
-    root = where.scheduler or where.hosts[0]
+    role = ENGINES[trial.engine].root.partition("-")[0]
+    root = root_host(trial, where.hosts, where.scheduler)
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
         planned = plan(trial, where.hosts, port, where.scheduler)
         processes = [replace(process, env=process.env | variables) for process in planned]
         monitor = JobMonitor(processes, where.deadlines, time.monotonic(), windows)
-        _LOG.info("scheduler on %s (%s), port %d", root.name, root.address, port)
+        _LOG.info("%s on %s (%s), port %d", role, root.name, root.address, port)
         if why_not:
             return monitor, Verdict(status="lost", message=why_not, cause=Cause.LOST)
         verdict = yield from run_job(monitor, agents, logs.folder, where.log_budget, logs.started)
-        if not (monitor.scheduler_failed() and _port(agents, root, port)[1]):
+        if not (monitor.root_failed() and _port(agents, root, port)[1]):
             return monitor, verdict
         _LOG.info("another program took port %d: starting the job on another one", port)
         (logs.folder / RECORDED).unlink(missing_ok=True)  # this was no try of the repeat
-    taken = f"another program took port {port} on {root.address} before the scheduler did"
+    taken = f"another program took port {port} on {root.address} before the {role} did"
     message = f"{taken}: {verdict.message}"
     return monitor, Verdict(status=verdict.status, message=message, cause=Cause.FOREIGN)
 
 
 def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
-    """Return a free port of the scheduler's host; or 0 and the reason."""
+    """Return a free port of the root's host; or 0 and the reason."""
     try:
         return agents.free_port(root, wanted), ""
     except LaunchError as error:

@@ -173,7 +173,7 @@ class SweepScreen:
             return
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
         name, scale = rate_unit(record.trial)
-        scripted = " (simulated)" * (record.trial.engine == "fake")
+        scripted = " (simulated)" * record.trial.scripted
         self._line(f"{significant(rate_of(record) / scale)} {name}{reached}{scripted}")
 
 

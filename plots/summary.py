@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from bench.kvstores import is_distributed
 from bench.notes import UNSTEADY, Note, NoteKind, sentence
 from plots.failed_repeats import earlier_items
 from plots.figures.model import TRAINING, drawable, lines, network_label
@@ -285,9 +284,7 @@ def _missing(run: Run) -> Iterator[str]:
         yield f"Not measured yet: {len(run.missing)} of {_counted(total, 'run')}."
     trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
     yield from _without_base(trained)
-    several = [
-        row for row in trained if is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
-    ]
+    several = [row for row in trained if row.trial.comm.servers and row.trial.workers > 1]
     if several and not any(row.worker for row in several):
         yield (
             "The cost of parameter servers is unknown, because no point has 1 worker with the same "
@@ -460,9 +457,8 @@ def _provenance(run: Run) -> Iterator[str]:
 def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
     """Return the experiment in one sentence: date, data, hardware, stores, points."""
     verb = "Simulated" if run.rehearsal else "Trained"
-    names = sorted(
-        {row.trial.layout.kvstore for row in rows}, key=lambda one: (is_distributed(one), one)
-    )
+    comms = sorted({row.trial.comm for row in rows}, key=lambda one: (one.spans, one.name))
+    names = [one.name for one in comms]
     day = str(run.environment.get("date", ""))[:10]
     counts = sorted({row.trial.layout.devices for row in rows})
     devices = enumeration([str(n) for n in counts]) if len(counts) < 3 else _range(counts)

@@ -71,7 +71,7 @@ def judge(point: _Point, bases: Mapping[str, _Point]) -> Judgment:
 
     A point without a result, and one of the simulated engine, has no quality.
     """
-    if point.rate is None or point.trial.engine == "fake":
+    if point.rate is None or point.trial.scripted:
         return Judgment()
     found = _reasons(point, point.notes, uninformative=point.uncertain)
     reasons = [*found, *_of_baselines(point, bases)]

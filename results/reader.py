@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bench.engines.catalog import find_engine
 from bench.errors import error_line, quoted
 from bench.networks import describe
 from bench.settings.point_names import point_names
@@ -185,7 +186,7 @@ def _front(line: bytes) -> RecordHeader | None:
         status=data["status"],
         message=data["message"],
         network="input" if trial["mode"] == "test-io" else describe(network, layers),
-        rehearsal=trial["engine"] == "fake",
+        rehearsal=find_engine(trial["engine"]).scripted,
         source=json.loads(sources[-1]) if sources else "",
     )
 

@@ -84,7 +84,7 @@ class Run:
     @property
     def rehearsal(self) -> bool:
         """Whether the simulated engine ran any point."""
-        return any(row.trial.engine == "fake" for row in self.rows)
+        return any(row.trial.scripted for row in self.rows)
 
     @property
     def complete(self) -> bool:

@@ -144,7 +144,7 @@ class ScalingRow:
     @property
     def standing(self) -> str:
         """'measured', 'rehearsal' (simulated) or 'imported'."""
-        if self.trial.engine == "fake":
+        if self.trial.scripted:
             return "rehearsal"
         return "imported" if self.sources else "measured"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from bench.engines.engine import Comm
 from bench.errors import SpecError, error_line, quoted
-from bench.kvstores import is_distributed
 from bench.notes import Note, NoteKind
 from bench.settings.declaration import Role
 from bench.statistics.confidence import standard_error_of_difference
@@ -138,12 +138,12 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
     """
     families = _families(points)
     fitting = [_fitting(point, families[_same(point.trial)]) for point in points]
-    stores: dict[tuple[str, int], dict[str, None]] = {}
+    comms: dict[tuple[str, int], dict[Comm, None]] = {}
     for one in fitting:
         for name, some in one.items():
-            ordered = sorted((other.trial.layout.kvstore for other in some), key=is_distributed)
-            stores.setdefault(_size(name, some), {}).update(dict.fromkeys(ordered))
-    chosen = [_chosen(point, one, stores) for point, one in zip(points, fitting, strict=True)]
+            ordered = sorted((other.trial.comm for other in some), key=lambda comm: comm.spans)
+            comms.setdefault(_size(name, some), {}).update(dict.fromkeys(ordered))
+    chosen = [_chosen(point, one, comms) for point, one in zip(points, fitting, strict=True)]
     filled = {name for one in chosen for name in one.points}
     return [
         _with_absent(point, one, filled, alone=len(families[_same(point.trial)].points) == 1)
@@ -187,13 +187,11 @@ def _peers(point: Kind, family: Iterable[Kind]) -> Iterable[Kind]:
 
     The placement of servers must agree only if both points have servers.
     """
-    if not is_distributed(point.trial.layout.kvstore):
+    if not _has_servers(point):
         return family
     servers = _servers(point.trial)
     return (
-        other
-        for other in family
-        if not is_distributed(other.trial.layout.kvstore) or _servers(other.trial) == servers
+        other for other in family if not _has_servers(other) or _servers(other.trial) == servers
     )
 
 
@@ -205,7 +203,7 @@ def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
     fits: dict[str, Callable[[Trial], bool]] = {"device": lambda t: t.layout.devices == 1}
     if trial.layout.devices >= full:
         fits["host"] = lambda t: t.layout.devices == full and t.worker_hosts == 1
-    if is_distributed(trial.layout.kvstore):
+    if trial.comm.spans:
         one = trial.layout.kvstore, trial.layout.devices_per_worker
         fits["worker"] = lambda t: t.workers == 1 and (t.layout.kvstore, t.layout.devices) == one
     return fits
@@ -231,24 +229,24 @@ def _fitting(point: Kind, family: _PointGroup[Kind]) -> dict[str, list[Kind]]:
 def _chosen(
     point: Kind,
     fitting: Mapping[str, Sequence[Kind]],
-    stores: Mapping[tuple[str, int], Iterable[str]],
+    comms: Mapping[tuple[str, int], Iterable[Comm]],
 ) -> BaselineChoice[Kind]:
-    """Return its baselines; `stores` lists all points' stores, preferred first."""
+    """Return its baselines; `comms` lists all points' ones, preferred first."""
     points: dict[str, Kind] = {}
     notes, trial = [], point.trial
     for name, some in fitting.items():
-        order = [*stores[_size(name, some)]]
+        order = [*comms[_size(name, some)]]
         # Points of one store and size can replace each other: prefer one with a result.
         best = min(
             some,
             key=lambda p: (
                 _has_servers(p),
-                order.index(p.trial.layout.kvstore),
+                order.index(p.trial.comm),
                 p.rate is None,
                 _differences(p.trial, trial),
             ),
         )
-        if name != "worker" and _has_servers(best) and not all(map(is_distributed, order)):
+        if name != "worker" and _has_servers(best) and not all(one.servers for one in order):
             notes.append(_empty(name, baseline_of(best.trial), NoteKind.BASELINE_OTHER_KIND))
         elif best.rate is None:
             notes.append(_empty(name, baseline_of(best.trial), _lacking(best), best.status))
@@ -322,7 +320,7 @@ def _differences(a: Trial, b: Trial) -> int:
 
 
 def _has_servers(point: _Point) -> bool:
-    return is_distributed(point.trial.layout.kvstore)
+    return point.trial.comm.servers
 
 
 def _lacking(point: _Point) -> NoteKind:

@@ -15,7 +15,7 @@ from im2rec_tools.options import REQUIRED, OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import report_load
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
-from tasks.plan import ENGINE, LOG_LEVEL, engine_name, set_log_level, sweep_for_hosts
+from tasks.plan import ENGINE, LOG_LEVEL, engine_name, is_scripted, set_log_level, sweep_for_hosts
 from tasks.report import RUN, new_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
@@ -78,7 +78,7 @@ def bench_ab(  # type: ignore[no-untyped-def]
         )
     set_log_level(log_level)
     engine = engine_name(engine)
-    hosts = listed_hosts(host_options, only_named=engine == "fake")
+    hosts = listed_hosts(host_options, only_named=is_scripted(engine))
     fields = {"windows": parse_int("--windows", windows)} if windows else {}
     what = sweep_for_hosts(hosts, sweep, fields, engine)
     base = only(what, point)

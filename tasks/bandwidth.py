@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, error_line, parse_int, quoted
-from bench.kvstores import is_distributed
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import measure
@@ -51,6 +50,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     """
     from statistics import mean
 
+    from bench.kvstores import find_kvstore
     from bench.sweep import Sweep
     from launch.preflight.check import tcp_bandwidth
     from launch.setup import job_setup, listed_hosts
@@ -58,7 +58,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 
     set_log_level(log_level)
     hosts = listed_hosts(host_options)
-    if not is_distributed(kvstore):
+    if not find_kvstore(kvstore).servers:
         raise SpecError(
             error_line("--kvstore", expected="a store with servers (dist_...)", got=quoted(kvstore))
         )

@@ -29,6 +29,7 @@ from tasks.plan import (
     PLAN_OPTIONS,
     again_class,
     engine_name,
+    is_scripted,
     nothing_again,
     option_fields,
     plan_line,
@@ -151,7 +152,7 @@ def report_load(what: Sweep, where: ClusterSetup, wait_seconds: float) -> list[s
     """
     from launch.preflight.idle import await_idle, busy_hosts, named_usages
 
-    if all(trial.engine == "fake" for trial in what.trials):
+    if all(trial.scripted for trial in what.trials):
         return []
     check = partial(busy_hosts, where.hosts, where.start)
     usages = {name: facts["usage"] for name, facts in where.facts.items() if "usage" in facts}
@@ -302,7 +303,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     baseline = checked_baseline(speedup_baseline)
     set_log_level(log_level)
     engine = engine_name(engine)
-    hosts = listed_hosts(host_options, only_named=engine == "fake")
+    hosts = listed_hosts(host_options, only_named=is_scripted(engine))
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     fields |= {"batch_per_device": 1} if auto_batch else {}
     what = sweep_for_hosts(hosts, sweep, fields, engine)

@@ -12,7 +12,6 @@ from invoke.exceptions import Exit
 
 from bench.data import DATA
 from bench.errors import SpecError, error_line
-from bench.kvstores import is_distributed
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import report_load
@@ -132,7 +131,7 @@ def _planned(hosts: Sequence[Host], sweep: str) -> Sweep:
     else:
         text, _ = fitting_text("fab bench.doctor", 1, (), hardware(), lambda _: 0.0)
         found = parse_sweep(Path("doctor.toml"), text)
-    if any(trial.engine == "fake" for trial in found.trials):
+    if any(trial.scripted for trial in found.trials):
         raise SpecError(
             error_line(
                 "--sweep",
@@ -196,8 +195,8 @@ def _parts(planned: Sweep, uses: Sequence[Layouts], hosts: int, data: str) -> Sw
 
 
 def _store(planned: Sweep) -> str:
-    stores = (one.layout.kvstore for one in planned.trials)
-    return next((store for store in stores if is_distributed(store)), "dist_sync")
+    comms = (one.comm for one in planned.trials)
+    return next((comm.name for comm in comms if comm.servers), "dist_sync")
 
 
 def _shards(planned: Sweep) -> str:

@@ -120,6 +120,13 @@ def engine_name(text: str) -> str:
     return "fake" if text == _SIMULATED else text
 
 
+def is_scripted(engine: str) -> bool:
+    """Return whether the engine of this stored name, if one is given, simulates."""
+    from bench.engines.catalog import find_engine
+
+    return find_engine(engine).scripted
+
+
 @hosts_task(
     decorator=read_only_command,
     options={
@@ -163,7 +170,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     from launch.sweep import check_local_data
 
     engine, redone = engine_name(engine), again_class(again)
-    listed = listed_hosts(host_options, only_named=engine == "fake")
+    listed = listed_hosts(host_options, only_named=is_scripted(engine))
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     fields |= {"batch_per_device": 1} if auto_batch else {}
     what = sweep_for_hosts(listed, sweep, fields, engine)
@@ -206,7 +213,7 @@ def _missing_data(trials: Iterable[Trial]) -> list[str]:
     from launch.sweep import data_manifest
 
     found: dict[str, None] = {}
-    for trial in {one.data: one for one in trials if one.engine == "mxnet"}.values():
+    for trial in {one.data: one for one in trials if not one.scripted}.values():
         try:
             data_manifest(trial)
         except SpecError as error:
@@ -263,7 +270,7 @@ def _measuring(what: Sweep, hosts: Sequence[Host]) -> Sequence[Host]:
     """Return the hosts by the names that records have."""
     from launch.hosts import rehearse
 
-    if all(one.engine == "fake" for one in what.trials) and not any(one.login for one in hosts):
+    if all(one.scripted for one in what.trials) and not any(one.login for one in hosts):
         return rehearse(max(one.hosts for one in what.trials), 1)
     return hosts
 
@@ -343,7 +350,7 @@ def product_lines(trials: Sequence[Trial]) -> list[str]:
 
 def _place(points: Sequence[PointForecast], hosts: Sequence[Host]) -> str:
     listed = any(one.login for one in hosts)
-    if not listed and (len(hosts) == 1 or all(one.trial.engine == "fake" for one in points)):
+    if not listed and (len(hosts) == 1 or all(one.trial.scripted for one in points)):
         return "this machine"
     return f"{len(hosts)} {'' if listed else 'example '}host{'s' * (len(hosts) > 1)}"
 

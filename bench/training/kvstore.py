@@ -9,7 +9,7 @@ import numpy as np
 from bench.engines import server_commands
 from bench.engines.server_updates import FIRST_SUM, MOST_SLOTS, slots, stride
 from bench.errors import SpecError, error_line
-from bench.kvstores import VAN_VARIABLE, check_van, is_distributed
+from bench.kvstores import VAN_VARIABLE, check_van, find_kvstore
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
@@ -51,7 +51,7 @@ def open_kvstore(options: Options) -> Any | None:
                 fix="Use --kv-store device",
             )
         )
-    if not is_distributed(options.kv_store):
+    if not find_kvstore(options.kv_store).servers:
         used = options.devices > 1 or options.costs == "upstream"
         return mx.kv.create(options.kv_store) if used else None
     van = os.environ.get(VAN_VARIABLE, "")
@@ -91,7 +91,7 @@ def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
 
     All workers must call this at the same step, with a new `ballot`.
     """
-    if store is None or not is_distributed(store.type):
+    if store is None or not find_kvstore(store.type).servers:
         return vote
     key = _FIRST_BALLOT + ballot
     result = mx.nd.zeros(1)
@@ -113,7 +113,7 @@ def sums_over_workers(
     All workers must call this at the same step, with a new `word`. Each number goes as bits in the
     rank's own row: compression keeps only the sign of a push.
     """
-    if store is None or not is_distributed(store.type):
+    if store is None or not find_kvstore(store.type).servers:
         return tuple(numbers)
     own = np.zeros((workers, len(numbers), _BITS), np.float32)
     own[rank] = [[number >> bit & 1 for bit in range(_BITS)] for number in numbers]

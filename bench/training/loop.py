@@ -12,7 +12,7 @@ from bench.data import input_format, loader, page_cache
 from bench.data.partition import worker_partition
 from bench.data.shards import shards
 from bench.errors import SpecError, error_line
-from bench.kvstores import is_async, is_distributed
+from bench.kvstores import find_kvstore
 from bench.notes import Note, NoteKind, texts
 from bench.statistics.budget import LEAST_WINDOWS, Budget, end_reason, is_checkpoint
 from bench.statistics.stopping_rule import per_image_seconds
@@ -110,7 +110,7 @@ def budget_of(options: Options) -> Budget:
     Asynchronous jobs run every window.
     """
     return Budget(
-        precision=0.0 if is_async(options.kv_store) else options.precision,
+        precision=0.0 if not find_kvstore(options.kv_store).waits else options.precision,
         windows=options.windows,
         seconds=options.budget_seconds,
     )
@@ -127,7 +127,7 @@ def stop_reason(
     """
     found = end_reason(per_image_seconds(windows), budget, warmup)
     measured = len(windows) - warmup
-    alone = store is None or not is_distributed(store.type)
+    alone = store is None or not find_kvstore(store.type).spans
     only_windows = not (budget.precision or budget.seconds)
     if alone or only_windows or measured >= budget.windows:
         return found
@@ -161,7 +161,7 @@ def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
     """Yield notes on a global batch of `whole` images, with `images` per epoch."""
     if whole > images:
         yield Note(NoteKind.BATCH_ABOVE_EPOCH, {"batch": whole, "images": images})
-    if options.windows or is_async(options.kv_store) or options.lr_epochs.warmup:
+    if options.windows or not find_kvstore(options.kv_store).waits or options.lr_epochs.warmup:
         return  # a measurement of throughput, no global batch, or the remedy
     if whole > _MANY_CLASSES * options.num_classes:
         yield Note(NoteKind.BATCH_ABOVE_CLASSES, {"batch": whole, "classes": options.num_classes})
@@ -174,7 +174,7 @@ def learning_notes(options: Options, whole: int) -> Iterator[Note]:
     and an asynchronous kvstore has no global batch.
     """
     other = options.windows or options.benchmark or options.pretrained or options.load_epoch
-    if not other and not is_async(options.kv_store):
+    if not other and find_kvstore(options.kv_store).waits:
         warmup = options.lr_epochs.warmup
         yield from rate_notes(options.optimizer, lr=options.lr, batch=whole, warmup=warmup)
 
@@ -192,7 +192,7 @@ def traffic_notes(
     options: Options, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
 ) -> Iterator[Note]:
     """Yield a note if a step computes too little for the data it exchanges."""
-    if not is_distributed(options.kv_store) or not windows:
+    if not find_kvstore(options.kv_store).spans or not windows:
         return
     last = windows[-1]
     seconds = last["cpu_seconds"] / last["steps"]
@@ -226,7 +226,7 @@ def is_probe_due(worker: Worker, windows: int) -> bool:
     recorded = not alone or (bool(options.windows) and events.has_stream())
     measured = windows - options.warmup_windows
     timed = options.benchmark and not options.has_epochs
-    due = timed and recorded and not is_async(options.kv_store)
+    due = timed and recorded and find_kvstore(options.kv_store).waits
     return due and 0 <= measured < _PROBES
 
 
@@ -236,7 +236,7 @@ def final_probes(worker: Worker, feed: Generator[loader.Batch]) -> tuple[float, 
     Ends the reader first, whose threads would take the probes' time. All workers must call this.
     """
     options = worker.options
-    if options.benchmark or not options.windows or is_async(options.kv_store):
+    if options.benchmark or not options.windows or not find_kvstore(options.kv_store).waits:
         return ()
     batch = next(feed)
     feed.close()
@@ -361,7 +361,7 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         windows=tuple(windows),
         ended=ended,
         accuracy=accuracy,
-        joined=not is_async(options.kv_store),
+        joined=find_kvstore(options.kv_store).waits,
         own_seconds=own,
         weight_hash=weight_digest(worker),
         device_memory=device_memory(options.gpus, mx.context.gpu_memory_info),
@@ -434,7 +434,7 @@ def _epochs(
     windows: list[dict[str, Any]] = []
     trained = 0  # batches
     # Asynchronous workers stop independently.
-    store = None if is_async(options.kv_store) else worker.kvstore
+    store = None if not find_kvstore(options.kv_store).waits else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), worker_batches(worker)
     progress = training_progress(options, len(steps_of_epoch))
     _emit(worker, "ready", _worker_facts(worker) | found)
@@ -485,7 +485,7 @@ def _validate_epoch(worker: Worker, epoch: int, clock: Stopwatch) -> tuple[float
     values |= {"correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
     _emit(worker, "epoch", values)
-    apart = is_async(options.kv_store) and worker.num_workers > 1
+    apart = not find_kvstore(options.kv_store).waits and worker.num_workers > 1
     found = found if apart else joined_score(worker, found, epoch)
     text = validation.score_text(found, k=options.top_k, losses=options.loss)
     if apart or worker.rank == 0:
@@ -527,7 +527,7 @@ def seed_epoch(worker: Worker, epoch: int) -> None:
 def _worker_facts(worker: Worker) -> dict[str, Any]:
     options = worker.options
     moved = {}
-    if is_distributed(options.kv_store):
+    if find_kvstore(options.kv_store).spans:
         moved = {"bytes_each_way": bytes_each_way(options, gradient_bytes(worker))}
     return {
         "num_workers": worker.num_workers,

@@ -13,7 +13,7 @@ from bench.kvstores import (
     check_bandwidth,
     check_compression,
     checked_kvstore,
-    is_distributed,
+    find_kvstore,
 )
 from bench.networks import NETWORKS, named
 from bench.networks.catalog import check_images, checked_layers
@@ -460,7 +460,7 @@ def check(options: Options) -> None:
                 fix="Give --benchmark 1 and leave out --bandwidth",
             )
         )
-    if options.bandwidth and not is_distributed(options.kv_store):
+    if options.bandwidth and not find_kvstore(options.kv_store).servers:
         raise SpecError(
             error_line(
                 "--bandwidth 1",
@@ -574,7 +574,7 @@ def _check_training(options: Options) -> None:
         )
     if options.top_k > options.num_classes:
         raise SpecError(error_line("--top-k", expected="at most --num-classes", got=options.top_k))
-    if is_distributed(options.kv_store) and options.optimizer in MOVES_BY_ITSELF:
+    if find_kvstore(options.kv_store).servers and options.optimizer in MOVES_BY_ITSELF:
         raise SpecError(
             error_line(
                 f"--optimizer {options.optimizer}",
@@ -582,7 +582,7 @@ def _check_training(options: Options) -> None:
                 fix="Use --kv-store device",
             )
         )
-    if options.profile_server_suffix and not is_distributed(options.kv_store):
+    if options.profile_server_suffix and not find_kvstore(options.kv_store).servers:
         raise SpecError(
             error_line(
                 "--profile-server-suffix",

@@ -15,7 +15,7 @@ from bench.data.input_format import FINE_TUNED
 from bench.data.partition import worker_partition
 from bench.engines.server_updates import slots, state_of
 from bench.errors import SpecError, error_line
-from bench.kvstores import VAN_VARIABLE, is_async, is_distributed
+from bench.kvstores import VAN_VARIABLE, find_kvstore
 from bench.networks import NETWORKS
 from bench.statistics.stopwatch import WindowDelays
 from bench.training import checkpoint
@@ -327,11 +327,11 @@ def keeps_state(options: Options) -> bool:
     Servers keep nadam's schedule to themselves, and with an asynchronous kvstore or float16 they
     have no state of one moment. Compression and P3 change the arrays that reach a server.
     """
-    if not is_distributed(options.kv_store):
+    if not find_kvstore(options.kv_store).spans:
         return True
     alone = options.optimizer == "nadam" or options.dtype == "float16"
     changed = options.gc_type != "none" or os.environ.get(VAN_VARIABLE) == "p3"
-    return not (alone or changed or is_async(options.kv_store))
+    return not (alone or changed or not find_kvstore(options.kv_store).waits)
 
 
 def _saved_state(
@@ -378,7 +378,11 @@ def _batches_before(
 
 
 def _server_states(options: Options, trainer: Any, kvstore: Any) -> ServerStates | None:
-    if not is_distributed(options.kv_store) or not options.model_prefix or not keeps_state(options):
+    if (
+        not find_kvstore(options.kv_store).spans
+        or not options.model_prefix
+        or not keeps_state(options)
+    ):
         return None
     return ServerStates(kvstore, trainer.optimizer, _shapes(trainer))
 
@@ -500,7 +504,7 @@ def _optimizer_settings(
     if not options.has_epochs or is_constant(options.lr_epochs):
         return made
     # An asynchronous server applies every worker's push separately.
-    pushes = num_workers if is_async(options.kv_store) else 1
+    pushes = num_workers if not find_kvstore(options.kv_store).waits else 1
     updates = epoch_steps(options, whole, num_workers) * pushes
     made["lr_scheduler"] = Schedule(
         base_lr=options.lr,

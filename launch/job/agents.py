@@ -131,6 +131,7 @@ class Agents:
             "argv": list(process.argv),
             "env": {**revealed(process.env), SECRET_VARIABLE: secret},
             "bare": process.bare,
+            "foreign": list(process.foreign),
             "cwd": process.host.tree,
             "cores": list(process.cores),
             "gpus": list(process.gpus),

@@ -415,10 +415,14 @@ class JobMonitor:
         if (one.failure or one.broken) and one not in self.failed:
             self.failed.append(one)
 
-    def scheduler_failed(self) -> bool:
-        """Return whether the scheduler failed before the rendezvous was done."""
-        schedulers = [one for one in self.states.values() if one.process.role == "scheduler"]
-        return not self.met and any(one.broken for one in schedulers)
+    @property
+    def _roots(self) -> list[ProcessState]:
+        """The process that the others meet at; empty if they do not meet."""
+        return [one for one in self.states.values() if one.process.listens]
+
+    def root_failed(self) -> bool:
+        """Return whether the root failed before the rendezvous was done."""
+        return not self.met and any(one.broken for one in self._roots)
 
     def ended(self, now: float) -> Verdict | None:
         """Return the verdict by the messages so far, or None."""
@@ -505,19 +509,20 @@ class JobMonitor:
         """Return a verdict if some processes have had ranks for `seconds`, others none."""
         if not self.placed or now - self.placed <= seconds:
             return None
-        joined = [one for one in self.states.values() if one.process.role != "scheduler"]
         left = [
-            one for one in joined if not one.registered and one.log.rank is None and not one.exit
+            one
+            for one in self.states.values()
+            if not (one.process.listens or one.registered or one.exit) and one.log.rank is None
         ]
-        if not left or any(one.stopped for one in self.states.values()):
+        roots = self._roots
+        if not left or not roots or any(one.stopped for one in self.states.values()):
             return None
-        env = left[0].process.env
-        scheduler = f"{env['DMLC_PS_ROOT_URI']}:{env['DMLC_PS_ROOT_PORT']}"
+        root = roots[0].process
         return Verdict(
             status="failed",
             message=error_line(
                 _labels(left),
-                expected=f"a rank from the scheduler at {scheduler}",
+                expected=f"a rank from the {root.role} at {root.listens}",
                 got="none",
                 problem="another program joined the job and took it (MXNet has no authentication)",
                 fix="Use a network that only this job's hosts can reach",
@@ -533,15 +538,16 @@ class JobMonitor:
             return displaced
         within = f"rendezvous not complete after {self.deadlines.rendezvous:.0f} s"
         everyone = self.states.values()
-        scheduler = [one for one in everyone if one.process.role == "scheduler"]
-        # If the scheduler does not listen, no process can reach it.
-        missing = [one for one in scheduler if one.stopped or not one.reached]
+        roots = self._roots
+        # If the root does not listen, no process can reach it.
+        missing = [one for one in roots if one.stopped or not one.reached]
         missing = missing or [one for one in everyone if one.stopped or not one.reached]
         waiting = [one for one in self.workers if one.log.rank is None]
         if missing:
             why = f"missing: {_labels(missing)}"
         else:
-            why = f"all reached the scheduler, but {_labels(waiting)} got no rank; see their logs"
+            met = roots[0].process.role if roots else "rendezvous"
+            why = f"all reached the {met}, but {_labels(waiting)} got no rank; see their logs"
         suspects = _ids(missing or waiting)
         return Verdict(
             status="timeout",

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from bench.engines.catalog import ENGINES
+from bench.engines.engine import Place
+from bench.engines.mxnet import MXNET
 from bench.settings import secrets
 from bench.settings.point_names import point_names
 from bench.trial import Trial
 from launch.hosts import Host
 from launch.remote.errors import LaunchError, error_line
+
+# Roles that are spread over the hosts; any other is beside the root.
+_PLACED = ("worker", "server")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +26,8 @@ class Process:
     env           variables in addition to its host's own environment
     cores, gpus   those of its host that it uses; empty if it may use any, or none
     bare          whether it does not inherit variables with the names of secrets
+    foreign       beginnings of the names of further variables that it does not inherit
+    listens       HOST:PORT at which the job's other processes meet it; '' unless it is the root
     """
 
     host: Host
@@ -31,6 +38,8 @@ class Process:
     cores: tuple[int, ...] = ()
     gpus: tuple[int, ...] = ()
     bare: bool = False
+    foreign: tuple[str, ...] = MXNET.foreign
+    listens: str = ""
 
     @property
     def id(self) -> str:
@@ -41,11 +50,11 @@ class Process:
 def plan(
     trial: Trial, hosts: Sequence[Host], port: int, scheduler: Host | None = None
 ) -> list[Process]:
-    """Return the job's processes in start order: scheduler, servers, workers.
+    """Return the job's processes in start order, as the engine has them.
 
-    Hosts are filled one after another. `port` is the scheduler's, on its own host if given, else
-    on the first. Servers share the workers' hosts (and cores, if devices are cores) or have hosts
-    of their own. Raises LaunchError if there are too few hosts.
+    Hosts are filled one after another. `port` is that of the process that the others meet at; the
+    scheduler may have a host of its own. Servers share the workers' hosts (and cores, if devices
+    are cores) or have hosts of their own. Raises LaunchError if there are too few hosts.
     """
     if trial.hosts > len(hosts):
         layout = trial.layout
@@ -53,27 +62,20 @@ def plan(
         wanted = f"{trial.worker_hosts} hosts with {layout.devices_per_host} devices{alone}"
         fix = "Add hosts to the hosts file, or reduce devices in the sweep"
         raise LaunchError(error_line(trial.name, expected=wanted, got=len(hosts), fix=fix))
-    first = scheduler or hosts[0]
+    first = root_host(trial, hosts, scheduler)
     root = (first.address, port)
-    processes = [_process(trial, first, root, "scheduler", 0)] if trial.servers else []
-    for role, count in (("server", trial.servers), ("worker", trial.workers)):
+    processes = []
+    for role, count in ENGINES[trial.engine].roles(trial):
         for index in range(count):
-            processes.append(_process(trial, hosts[_host(trial, role, index)], root, role, index))
+            host = hosts[_host(trial, role, index)] if role in _PLACED else first
+            processes.append(_process(trial, host, root, role, index))
     return processes
 
 
-def dmlc_variables(
-    role: str, host: Host, scheduler: tuple[str, int], workers: int, servers: int
-) -> dict[str, str]:
-    """Return the environment that gives ps-lite its role and the scheduler's address."""
-    return {
-        "DMLC_ROLE": role,
-        "DMLC_PS_ROOT_URI": scheduler[0],
-        "DMLC_PS_ROOT_PORT": str(scheduler[1]),
-        "DMLC_NUM_WORKER": str(workers),
-        "DMLC_NUM_SERVER": str(servers),
-        "DMLC_NODE_HOST": host.address,
-    }
+def root_host(trial: Trial, hosts: Sequence[Host], scheduler: Host | None = None) -> Host:
+    """Return the host of the process that the others meet at."""
+    role = ENGINES[trial.engine].root.partition("-")[0]
+    return scheduler if scheduler and role not in _PLACED else hosts[0]
 
 
 def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: int) -> Process:
@@ -81,10 +83,11 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
     if trial.layout.device == "cpu" and trial.mode != "test-io":
         env["OMP_NUM_THREADS"] = "1"
     env |= secrets.variables(trial.layout.env)
-    if trial.servers:
-        env |= dmlc_variables(role, host, root, trial.workers, trial.servers)
+    engine = ENGINES[trial.engine]
+    place = Place(role=role, index=index, address=host.address, root=root)
+    env |= engine.environment(trial, place)
     reads = trial.mode == "test-io" and trial.workers > 1
-    if reads or (role == "worker" and trial.mode == "real" and trial.servers):
+    if reads or (role == "worker" and trial.mode == "real" and trial.comm.spans):
         on_host = trial.layout.devices_per_host // trial.layout.devices_per_worker
         env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
     if host.libraries and not trial.mxnet.python:
@@ -98,11 +101,13 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
         host=host,
         role=role,
         index=index,
-        argv=(trial.mxnet.python or host.python, *ENGINES[trial.engine](trial, role, index)),
+        argv=(trial.mxnet.python or host.python, *engine.command(trial, role, index)),
         env=env,
         cores=_cores(trial, host, role, index),
         gpus=gpus,
         bare=role != "worker",
+        foreign=engine.foreign,
+        listens=f"{root[0]}:{root[1]}" if f"{role}-{index}" == engine.root else "",
     )
 
 
@@ -127,7 +132,7 @@ def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
         trial.layout.device == "gpu"
         or (trial.mode == "test-io" and trial.workers == 1)
         or not host.cores
-        or role == "scheduler"
+        or role not in _PLACED
     ):
         return ()
     if role == "server" and (trial.layout.server_hosts or trial.layout.servers_per_host):
@@ -188,7 +193,7 @@ def resource_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[st
 
 def host_warnings(trials: Sequence[Trial]) -> list[str]:
     """Return a warning if trials need more hosts than this machine."""
-    many = [one for one in trials if one.hosts > 1 and one.engine != "fake"]
+    many = [one for one in trials if one.hosts > 1 and not one.scripted]
     if not many:
         return []
     names, count = point_names(trials), max(one.hosts for one in many)
@@ -200,7 +205,7 @@ def device_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[str]
     """Return a warning per host with too few devices, with the points that need more."""
     found: dict[str, list[str]] = {}
     for trial, name in zip(trials, point_names(trials), strict=True):
-        for some, none in _first_shortage(trial, hosts) if trial.engine != "fake" else ():
+        for some, none in _first_shortage(trial, hosts) if not trial.scripted else ():
             text = f"{none}; --engine simulated needs none" if none else some
             found.setdefault(text, []).append(name)
     return [f"warning: {text} ({_first_of(names)})" for text, names in found.items()]
@@ -216,7 +221,7 @@ def thread_warnings(trials: Sequence[Trial], hosts: Sequence[Host]) -> list[str]
     for trial, name in zip(trials, point_names(trials), strict=True):
         asked = secrets.variables(trial.layout.env).get("OMP_NUM_THREADS", "").partition(",")[0]
         cores = len(_cores(trial, hosts[0], "worker", 0)) if asked.isdecimal() else 0
-        if trial.engine == "mxnet" and cores and int(asked) > cores:
+        if not trial.scripted and cores and int(asked) > cores:
             found.setdefault((int(asked), cores), []).append(name)
     return [
         f"warning: OMP_NUM_THREADS={threads} exceeds the {cores} core{'s' * (cores > 1)} that a "

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from bench.engines.mxnet import dmlc_variables
 from launch.hosts import Host
-from launch.job.plan import Process, dmlc_variables
+from launch.job.plan import Process
 
 
 class Style(StrEnum):
@@ -79,7 +80,7 @@ def _dmlc(job: Sequence[Process], ports: Mapping[str, int]) -> dict[str, dict[st
     scheduler = (job[0].host.address, ports[job[0].id])
     counts = Counter(one.role for one in job)
     numbers = (counts["worker"], counts["server"])
-    return {one.id: dmlc_variables(one.role, one.host, scheduler, *numbers) for one in job}
+    return {one.id: dmlc_variables(one.role, one.host.address, scheduler, *numbers) for one in job}
 
 
 def _torch(job: Sequence[Process], ports: Mapping[str, int]) -> dict[str, dict[str, str]]:

@@ -34,7 +34,7 @@ def judge(
     if missed := target_missed(trial, workers):
         return Verdict(status="failed", message=missed, cause=Cause.TARGET_MISSED)
     # A simulation's times are scripted: no interference can change them.
-    disturbed = interference(machines or {}) if trial.engine != "fake" else []
+    disturbed = interference(machines or {}) if not trial.scripted else []
     own = (
         *data_notes(trial, workers),
         *_inspected(trial),
@@ -67,7 +67,7 @@ def data_notes(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """Yield notes on the input data: a busy machine, cold caches."""
     if trial.mode == "synthetic":
         yield from _busy(trial, workers[0])
-    elif trial.engine != "fake":
+    elif not trial.scripted:
         yield from cache_notes([worker.log.facts for worker in workers])
 
 
@@ -81,7 +81,7 @@ def _inspected(trial: Trial) -> Iterator[Note]:
 
 def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """A note if the counted windows are too short in total to be reliable."""
-    if trial.engine == "fake":
+    if trial.scripted:
         return
     total = min(
         sum(w["seconds"] for w in one.log.windows[trial.measuring.warmup_windows :])
@@ -94,7 +94,7 @@ def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
     """A note if a single worker on one core did not always get the CPU."""
     layout = trial.layout
-    if trial.servers or layout.devices > 1 or layout.device == "gpu" or trial.engine == "fake":
+    if trial.servers or layout.devices > 1 or layout.device == "gpu" or trial.scripted:
         return
     windows = worker.log.windows[trial.measuring.warmup_windows :]
     share = sum(w.get("cpu_seconds", 0.0) for w in windows) / sum(w["seconds"] for w in windows)

@@ -7,13 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from bench.engines.catalog import ENGINES
+from bench.engines.engine import Needs
 from bench.environment import VARIABLES
 from bench.settings.secrets import masked
 from bench.trial import Trial
 from launch.hosts import ROOT, Host, this_machine
 from launch.install import own_versions
 from launch.preflight.addresses import address_of, same_machine, sharing
-from launch.preflight.findings import HostReport, Requirements, compare_hosts, notes, problems
+from launch.preflight.findings import (
+    HostReport,
+    Requirements,
+    compare_hosts,
+    notes,
+    problems,
+    unusable,
+)
 from launch.remote import limits
 from launch.remote.errors import LaunchError, error_line
 from launch.transport.client import RemoteProgram, as_completed, map_hosts
@@ -21,7 +30,6 @@ from launch.transport.line import Starter
 
 _CHECK = "Open every port between the hosts, then run 'fab hosts.check' with the same hosts"
 _INTERFACE = "Choose another address with --interface NAME"
-_PYTHON = "Choose a Python with MXNet 1.9.1 by the setting python"
 
 
 def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
@@ -49,17 +57,16 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
 
 def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> None:
     """Raise LaunchError if a trial's own Python cannot run it on one of its hosts."""
-    named = [one for one in trials if one.mxnet.python and one.engine == "mxnet"]
-    kinds = {
-        (one.mxnet.python, one.layout.device, one.hosts, one.servers > 0): one for one in named
-    }
+    named = [one for one in trials if one.mxnet.python and ENGINES[one.engine].package]
+    kinds = {(one.mxnet.python, one.layout.device, one.hosts, one.comm.spans): one for one in named}
     for trial in kinds.values():
         job = hosts[: trial.hosts]
         found = map_hosts(partial(interpreter_facts, trial.mxnet.python, start), job)
         for host, facts in zip(job, found, strict=True):
             if why := _why_not(trial, facts, found[0]):
                 problem = f"python={trial.mxnet.python} {why}"
-                raise LaunchError(error_line(host.name, problem=problem, fix=_PYTHON))
+                fix = f"Choose a Python with {ENGINES[trial.engine].title} by the setting python"
+                raise LaunchError(error_line(host.name, problem=problem, fix=fix))
 
 
 def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]:
@@ -79,14 +86,15 @@ def _request_facts(probe: RemoteProgram, trees: Sequence[str], python: str) -> d
 
 
 def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
-    if facts["python_problem"]:
-        return f"cannot be used: {facts['python_problem']}"
-    if trial.servers and not facts["dist_kvstore"]:
-        return f"has MXNet {facts['mxnet']}, which was built without DIST_KVSTORE"
-    if trial.layout.device == "gpu" and not facts["cuda"]:
-        return f"has MXNet {facts['mxnet']}, which was built without CUDA"
-    if facts["mxnet"] != first["mxnet"]:
-        return f"has MXNet {facts['mxnet']}; expected {first['mxnet']}, as on the first host"
+    engine = ENGINES[trial.engine]
+    if why := unusable(facts, [engine]):
+        return f"cannot be used: {why}"
+    needs = Needs(spans=trial.comm.spans, gpu=trial.layout.device == "gpu")
+    if lack := engine.lacks(facts, needs):
+        return f"has {engine.software(facts)}, which was built without {lack}"
+    if engine.software(facts) != engine.software(first):
+        expected = first[engine.package]
+        return f"has {engine.software(facts)}; expected {expected}, as on the first host"
     return ""
 
 

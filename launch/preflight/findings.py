@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from bench.engines.engine import Engine, Needs
+from bench.engines.mxnet import MXNET
 from bench.errors import is_whole
 from launch.hosts import Host
 from launch.remote.errors import error_line
@@ -18,8 +20,6 @@ from results.host_facts import HOST_FACTS
 _SKEW_SECONDS = 1.0
 _FREE_BYTES = 1 << 30
 _USED_MIB = 500
-# The lowest and highest compute capability that MXNet 1.9.1's wheels hold code for.
-_LOWEST_CODE, _NO_CODE = 5.0, 9.0
 _INSTALL = "Run 'fab hosts.install' with the same hosts"
 # Facts in which the hosts of a job must or should be alike, by column.
 _ALIKE = {
@@ -37,7 +37,7 @@ class Requirements:
     tree       checkout on the hosts; empty: ~/mxscale, or else the path of this one
     interface  network interface whose address is used
     code       hash of the controller's code; empty if it does not matter
-    mxnet      whether MXNet is needed
+    engines    the engines whose package is needed
     device     'cpu' or 'gpu'
     bandwidth  whether to measure latency and bandwidth between all pairs
     """
@@ -45,7 +45,7 @@ class Requirements:
     tree: str = ""
     interface: str = ""
     code: str = ""
-    mxnet: bool = True
+    engines: tuple[Engine, ...] = (MXNET,)
     device: str = "cpu"
     bandwidth: bool = False
 
@@ -69,8 +69,8 @@ class HostReport:
 def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     """Return the problems that keep jobs from a checked host, each with its fix."""
     found = [*_of_code(facts, wanted), *_of_disk(facts)]
-    if wanted.mxnet and not found:
-        found += _of_mxnet(facts, wanted)
+    for engine in wanted.engines if not found else ():
+        found += _of_engine(engine, facts, wanted.device)
     if abs(facts["clock_skew"]) > _SKEW_SECONDS:
         found.append(
             error_line(
@@ -149,10 +149,10 @@ def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
                 fix=_INSTALL,
             )
         ]
-    if facts["python_problem"] and wanted.mxnet:
+    if why := unusable(facts, wanted.engines):
         names = " and ".join(facts.get("python_variables", []))
         fix = f"Remove {names} from the start-up file ({STARTUP})" if names else _INSTALL
-        problem = f"the Python of {facts['tree']} cannot be used ({facts['python_problem']})"
+        problem = f"the Python of {facts['tree']} cannot be used ({why})"
         return [error_line("", problem=problem, fix=fix)]
     return []
 
@@ -169,39 +169,29 @@ def _of_disk(facts: dict[str, Any]) -> list[str]:
     return []
 
 
-def _of_mxnet(facts: dict[str, Any], wanted: Requirements) -> list[str]:
-    if not facts["dist_kvstore"]:
-        problem = f"MXNet {facts['mxnet']} was built without DIST_KVSTORE"
+def unusable(facts: Mapping[str, Any], engines: Sequence[Engine]) -> str:
+    """Return why a host's Python cannot run these engines; '' if it can."""
+    packages = [one.package for one in engines if one.package]
+    lacking = [f"it has no {package}" for package in packages if not facts.get(package)]
+    return next(iter([*filter(None, [facts["python_problem"]]), *lacking]), "") if packages else ""
+
+
+def _of_engine(engine: Engine, facts: dict[str, Any], device: str) -> list[str]:
+    if lack := engine.lacks(facts, Needs()):
+        problem = f"{engine.software(facts)} was built without {lack}"
         return [error_line("", problem=problem, fix=_INSTALL)]
-    if wanted.device != "gpu":
+    if device != "gpu":
         return []
     if facts["gpu_problem"]:
         return [facts["gpu_problem"]]
     if not facts["gpus"]:
         fix = "Set device = 'cpu'"
         return [error_line("", expected="a GPU", got="none from the driver", fix=fix)]
-    if found := [why for gpu in facts["gpus"] if (why := no_code(gpu))]:
+    if found := [why for gpu in facts["gpus"] if (why := engine.no_code(gpu))]:
         return found[:1]
-    no_cuda = error_line("", problem="MXNet was built without CUDA", fix=_INSTALL)
-    return [] if facts["cuda"] else [no_cuda]
-
-
-def no_code(gpu: dict[str, str]) -> str:
-    """Return the reason why MXNet 1.9.1 cannot compute on a GPU; empty if it can."""
-    try:
-        capability = float(gpu["compute_cap"])
-    except ValueError:
-        return ""
-    if _LOWEST_CODE <= capability < _NO_CODE:
-        return ""
-    return error_line(
-        "",
-        problem=(
-            f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; "
-            f"MXNet 1.9.1's wheels support 5.0 to 8.9 (Maxwell to Ada)"
-        ),
-        fix="Set device = 'cpu', use hosts with such GPUs, or build MXNet from source",
-    )
+    lack = engine.lacks(facts, Needs(gpu=True))
+    problem = f"{engine.software(facts)} was built without {lack}"
+    return [error_line("", problem=problem, fix=_INSTALL)] if lack else []
 
 
 def value(examined: HostReport, name: str) -> str:

@@ -2,8 +2,9 @@
 
 It is sent over its connection and needs no installation on the host. Both sides send lines of JSON.
 
-    to it    {"do": "start", "id", "argv", "env", "bare", "cwd", "cores", "gpus"} | {"do": "beat"}
-             | {"do": "stop"} | {"do": "lease", "owner"} | {"do": "port", "address", "wanted"}
+    to it    {"do": "start", "id", "argv", "env", "bare", "foreign", "cwd", "cores", "gpus"}
+             | {"do": "beat"} | {"do": "stop"} | {"do": "lease", "owner"}
+             | {"do": "port", "address", "wanted"}
     from it  {"say": "hello", "pid"} | "beat" at stopped cpu delay gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
              | "exit" id signal oom | "stopped" | "leased" | "port" port | "port" why
@@ -93,6 +94,7 @@ _COMMANDS: dict[str, dict[str, Any]] = {
         "argv": [str],
         "env": {str: str},
         "bare": {commands.NOTHING, bool},
+        "foreign": {commands.NOTHING, list},
         "cwd": str,
         "cores": [int],
         "gpus": {commands.NOTHING, list},

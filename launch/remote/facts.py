@@ -334,7 +334,7 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         return _broken(f"not a working Python ({last_line(error)})")
     if not origin:
-        return {"python": version, "python_problem": "it has no mxnet"}
+        return {"python": version}
     # CUDA's libraries from wheels, for processes that load MXNet only.
     packages = os.path.dirname(os.path.dirname(origin))  # noqa: PTH120
     nvidia = os.path.join(packages, "nvidia")  # noqa: PTH118

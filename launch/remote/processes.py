@@ -13,8 +13,6 @@ from typing import Any
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PIECES, _PIECE_BYTES, _LINE_BYTES = 2, 65536, 1 << 20
 _EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
-# ps-lite reads these from the environment: a leftover would join another job.
-_FOREIGN = ("DMLC_", "PS_")
 # Parts of names of variables that servers and schedulers do not need.
 _SECRETS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL")
 
@@ -98,7 +96,7 @@ class Child:
 
 
 def start(wanted: dict[str, Any]) -> Child:
-    """Start a process: id, argv, env, bare, cwd, cores, gpus.
+    """Start a process: id, argv, env, bare, foreign, cwd, cores, gpus.
 
     OSError, SubprocessError if not.
     """
@@ -127,7 +125,8 @@ def start(wanted: dict[str, Any]) -> Child:
 
 
 def _environment(wanted: dict[str, Any], events_fd: int) -> dict[str, str]:
-    env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    foreign = tuple(wanted.get("foreign", ()))
+    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     # PORT would move ps-lite's own ports; a safe path would hide the tree from `python -m`.
     if wanted.get("bare"):
         env = {n: v for n, v in env.items() if not any(part in n.upper() for part in _SECRETS)}

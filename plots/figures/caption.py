@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bench.engines.catalog import ENGINES
 from bench.settings.point_names import format_value
 from plots.figures.model import TRAINING, drawable, line_fields, network_label, scalable
 from plots.format import REHEARSAL_NOTE, error_bar_note, list_names
@@ -28,7 +29,7 @@ def hardware(environment: dict[str, Any]) -> str:
             f"{count} host{'s' if count > 1 else ''}{f' of {kind}' if kind else ''}"
             for kind, count in kinds.items()
         ),
-        environment.get("mxnet") and f"MXNet {environment['mxnet']}",
+        *(engine.software(environment) for engine in ENGINES.values()),
         environment.get("python") and f"Python {environment['python']}",
     )
     return ", ".join(str(part) for part in parts if part)

@@ -66,9 +66,9 @@ def _recorded_command(run: Run) -> Sequence[str]:
 def _options(run: Run, row: ScalingRow) -> Iterator[str]:
     """Yield the options of the run that apply to one of its points."""
     kept = _recorded_command(run)
-    if not kept and row.trial.engine == "fake":
+    if not kept and row.trial.scripted:
         # A simulation of a sweep whose file names the real engine.
-        yield from ("--engine", "fake")
+        yield from ("--engine", row.trial.engine)
     for word in kept[3:]:
         option, _, value = word.partition("=")
         if option == "--auto-batch":

@@ -50,7 +50,7 @@ def throughput_line(records: Sequence[Record]) -> str:
 def remarks(records: Sequence[Record]) -> list[str]:
     """Return the notes on runs, each once: 'runs 2, 3 (B): ...'."""
     notes = merged([notes_of(record) for record in records])
-    rehearsal = any(record.trial.engine == "fake" for record in records)
+    rehearsal = any(record.trial.scripted for record in records)
     return [
         *([REHEARSAL_NOTE] if rehearsal else []),
         *(f"{_runs(note, len(records))}: {whole(note)}" for note in notes),

@@ -146,7 +146,7 @@ def _options(run: Run, row: ScalingRow) -> list[str]:
     words = run.environment.get("command", ())
     if tuple(words[:2]) == _SWEEP_COMMAND:
         return [masked_word(word) for word in words[3:]]
-    return ["--engine=fake"] if row.trial.engine == "fake" else []
+    return [f"--engine={row.trial.engine}"] if row.trial.scripted else []
 
 
 def _settings(given: Sequence[str]) -> Iterator[str]:

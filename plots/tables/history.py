@@ -149,4 +149,4 @@ def _footer(entries: Sequence[HistoryEntry], foot: float) -> str:
 
 
 def _scripted(entry: HistoryEntry) -> bool:
-    return entry.row.trial.engine == "fake"
+    return entry.row.trial.scripted

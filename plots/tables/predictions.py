@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench.kvstores import is_distributed
 from im2rec_tools.console import screen_for
 from im2rec_tools.terminal import echo
 from plots.format import in_line, significant
@@ -55,7 +54,7 @@ def title(series: Series) -> str:
     hosts = "1 host" if trial.worker_hosts == 1 else f"{trial.worker_hosts} hosts"
     counts = f"{series.first.trial.layout.devices} to {series.devices} devices ({hosts})"
     job = f"{series.network} {trial.layout.kvstore}, batch {series.batch} per device"
-    simulated = ", SIMULATED" if trial.engine == "fake" else ""
+    simulated = ", SIMULATED" if trial.scripted else ""
     return f"{BANNER}: {job}, from {counts}{simulated}"
 
 
@@ -111,7 +110,7 @@ def sentences(
         )
     yield from _ceilings(series, found, limits)
     kvstore = series.trial.layout.kvstore
-    if found[-1].hosts > 1 and not is_distributed(kvstore):
+    if found[-1].hosts > 1 and not series.trial.comm.spans:
         yield (
             f"Caveat: {kvstore} works on one host only; the prediction is of a kvstore with "
             "servers on each host (dist_sync), which was not measured."

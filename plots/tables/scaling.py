@@ -6,7 +6,6 @@ from itertools import compress
 from rich.table import Table
 from rich.text import Text
 
-from bench.kvstores import is_distributed
 from bench.notes import texts
 from bench.settings.point_names import format_value, point_names, varying
 from bench.trial import FIELDS, Trial
@@ -166,7 +165,7 @@ def _named(names: Sequence[str], count: int) -> str:
 
 def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
     """Yield the costs that no point has, each with the first reason."""
-    measured = [pair for pair in found if pair[0].trial.engine != "fake"]
+    measured = [pair for pair in found if not pair[0].trial.scripted]
     asked = dict.fromkeys(unit for _, cost in found for unit in cost.why)
     for unit in asked:
         whys = list(_points_by_reason(measured if unit == JOULE else found, unit))
@@ -359,7 +358,7 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
         lines.append(f"{MARK} the point has caveats: see the summary and the notes on points.")
     if any(row.emulated for row in rows):
         lines.append(_OVERSUBSCRIBED)
-    if any(row.trial.engine == "fake" for row in rows):
+    if any(row.trial.scripted for row in rows):
         lines.append(f"{REHEARSAL_NOTE}.")
     if any(settings_of([row.trial for row in rows]).own) or settings_line(rows):
         lines.append(f"settings: fields that differ from their defaults; see {_SETTINGS_PAGE}.")
@@ -404,14 +403,14 @@ def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if any(map(is_uninformative, found)):
         yield "uncertain, unknown: too few windows or too much noise; do not use the value."
     if any(row.worker for row in rows):
-        local = any(not is_distributed(row.trial.layout.kvstore) for row in trained)
+        local = any(not row.trial.comm.spans for row in trained)
         empty = "; empty without a distributed kvstore" * local
         yield (
             f"vs 1 worker: efficiency relative to one worker that uses the same kvstore, parameter "
             f"servers included{empty}."
         )
     elif any(
-        row.rate and is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
+        row.rate and row.trial.comm.spans and row.trial.workers > 1
         for row in rows
         if row.trial.mode != "bandwidth"
     ):

@@ -147,7 +147,7 @@ def _values(row: ScalingRow, of: Callable[[RepeatSummary], Any]) -> str:
 _POINT: dict[str, Callable[[ScalingRow], str]] = {
     "measured by": lambda row: (
         _values(row, lambda one: one.source)
-        or ("the simulated engine" if row.trial.engine == "fake" else "mxscale")
+        or ("the simulated engine" if row.trial.scripted else "mxscale")
     ),
     "devices": lambda row: "oversubscribed" if row.emulated else "real",
     "data": lambda row: _values(row, lambda one: one.identity.data_manifest),

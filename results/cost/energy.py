@@ -31,7 +31,7 @@ def power(one: RepeatSummary) -> dict[str, float] | str:
     A machine counts once, even with several of the point's hosts on it, and as a whole, even if
     the point used a part of it. GPU points need the watts of GPUs, others those of processors.
     """
-    if one.trial.engine == "fake":
+    if one.trial.scripted:
         return _REHEARSED
     hosts = one.identity.hosts
     if one.source or not hosts:

@@ -68,7 +68,7 @@ def ceiling_points(runs: Path) -> list[CeilingPoint]:
 def _points(folder: Path) -> Iterator[CeilingPoint]:
     run = load(folder)
     for row in run.rows:
-        if row.rate is None or not row.repeats or row.emulated or row.trial.engine == "fake":
+        if row.rate is None or not row.repeats or row.emulated or row.trial.scripted:
             continue
         moves = row.trial.mode == "bandwidth"
         rate = mb_per_second(row.trial, row.rate) * 1e6 if moves else row.rate.images_per_second

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import SpecError, error_line, quoted
-from bench.kvstores import LOCAL, is_distributed
+from bench.kvstores import LOCAL, find_kvstore
 from bench.networks import NETWORKS, named
 from bench.settings.parts import DEVICE_KINDS, DTYPES, MOST_DEVICES
 from bench.trial import Trial, composed
@@ -237,7 +237,7 @@ class _Point:
         if self._stated_workers():
             return False
         store = asked.kvstore or stated.get("kvstore", "")
-        several = self.single or is_distributed(store) or stated.get("shares") == 0
+        several = self.single or find_kvstore(store).spans or stated.get("shares") == 0
         return several and ranks <= 1
 
     def _ranks_by_batch(self) -> int:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bench.errors import SpecError, error_line
-from bench.kvstores import is_distributed
 from bench.settings.parts import MOST_DEVICES
 from results.prediction.limits import Limits
 from results.prediction.population import LEVELS, Constants, Kind, population
@@ -186,8 +185,8 @@ def separate_servers(series: Series, limits: Limits) -> int:
     """Return the number of hosts with servers only; 0 if workers run beside servers."""
     if limits.servers is not None:
         return limits.servers
-    layout = series.trial.layout
-    return layout.server_hosts if is_distributed(layout.kvstore) else 0
+    trial = series.trial
+    return trial.layout.server_hosts if trial.comm.servers else 0
 
 
 def is_limit(series: Series, devices: int) -> bool:

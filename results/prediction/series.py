@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.errors import SpecError, error_line
-from bench.kvstores import is_distributed
 from bench.networks.catalog import NETWORKS
 from bench.settings.declaration import Role
 from bench.settings.point_names import format_value, is_called
@@ -255,16 +254,16 @@ def _one_per_count(name: str, rows: Sequence[ScalingRow]) -> None:
     """Raise SpecError if two points have the same number of devices."""
     for count, some in grouped((row.trial.layout.devices, row) for row in rows).items():
         if len(some) > 1:
-            stores = list(dict.fromkeys(row.trial.layout.kvstore for row in some))
-            if len(stores) > 1:
-                store = max(stores, key=is_distributed)
+            comms = list(dict.fromkeys(row.trial.comm for row in some))
+            if len(comms) > 1:
+                chosen = max(comms, key=lambda comm: comm.spans)
                 where = f"{name} on {count} device{'s' if count > 1 else ''}"
                 raise SpecError(
                     error_line(
                         where,
                         expected="one kvstore",
-                        got=" and ".join(stores),
-                        fix=f"{_CHOOSE} {store}",
+                        got=" and ".join(comm.name for comm in comms),
+                        fix=f"{_CHOOSE} {chosen.name}",
                     )
                 )
             problem = "two points that differ in their layout"

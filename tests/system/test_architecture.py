@@ -27,13 +27,14 @@ _LAUNCH = (
 )
 _RESULTS = (
     *(f"bench.{name}" for name in ("errors", "events", "kvstores", "networks")),
-    "bench.engines.event_decoder",
+    *(f"bench.engines.{name}" for name in ("catalog", "engine", "event_decoder")),
     *(f"bench.{name}" for name in ("notes", "settings", "statistics", "trial")),
     _CONSOLE,
 )
 _PLOTS = (
     *(f"bench.{name}" for name in ("errors", "events", "kvstores", "networks", "notes")),
-    *("bench.settings.point_names", "bench.settings.secrets", "bench.trial", "results", _CONSOLE),
+    *("bench.engines.catalog", "bench.settings.point_names", "bench.settings.secrets"),
+    *("bench.trial", "results", _CONSOLE),
 )
 # What the modules of a folder, and of those below it that have no line, may import besides each
 # other. "a.b": this module or folder with all below it; "a.*": the modules directly in a.
@@ -173,7 +174,7 @@ def test_planning_a_sweep_loads_nothing_heavy() -> None:
 
 # What `fab --list` loads of this project: declarations, errors and constants.
 DECLARING = {
-    *("bench.data", "bench.engines", "bench.engines.faults", "bench.errors", "bench.kvstores"),
+    *("bench.data", "bench.engines", "bench.engines.faults", "bench.errors"),
     *("im2rec_tools.cli", "im2rec_tools.commands", "im2rec_tools.commands.arguments"),
     *("im2rec_tools.declarations", "im2rec_tools.errors", "im2rec_tools.options"),
     *("im2rec_tools.formats", "im2rec_tools.formats.tree", "im2rec_tools.progress"),

@@ -49,7 +49,7 @@ def test_a_shared_window_is_that_of_the_slowest_rank() -> None:
 
 
 def played(what: Trial, rank: int, monkeypatch: pytest.MonkeyPatch, repeat: int) -> list[float]:
-    script: dict[str, Any] = json.loads(ENGINES["fake"](what, "worker", rank)[2])
+    script: dict[str, Any] = json.loads(ENGINES["fake"].command(what, "worker", rank)[2])
     monkeypatch.setenv("MXSCALE_REPEAT", str(repeat))
     return window_seconds(script, rank, what.workers)
 
@@ -81,9 +81,9 @@ def test_a_simulated_worker_alone_computes_nearly_all_the_time_and_waits_for_ima
 ) -> None:
     alone = {"devices": 1, "kvstore": "local", "fake_seconds": [0.5], "windows": 9}
     reads = trial(mode="real", data_train=str(tmp_path), **alone)
-    script: dict[str, Any] = json.loads(ENGINES["fake"](reads, "worker", 0)[2])
+    script: dict[str, Any] = json.loads(ENGINES["fake"].command(reads, "worker", 0)[2])
     assert script["reads"] is True
-    assert "reads" not in json.loads(ENGINES["fake"](trial(**alone), "worker", 0)[2])
+    assert "reads" not in json.loads(ENGINES["fake"].command(trial(**alone), "worker", 0)[2])
     (record,) = measured(tmp_path, trial(**alone))
     (rank,) = record.ranks
     assert rank.own_seconds == pytest.approx([0.95 * 0.5] * 8)
@@ -111,7 +111,7 @@ def test_a_connection_that_the_scheduler_closes_is_one_plain_line() -> None:
 
 def test_a_process_without_noise_and_faults_imports_little() -> None:
     """Hundreds start at once; NumPy takes three times as long as the rest."""
-    script = ENGINES["fake"](
+    script = ENGINES["fake"].command(
         trial(windows=60, precision=0.02, fake_seconds=(0.9, 0.5)), "worker", 0
     )[2]
     program = (

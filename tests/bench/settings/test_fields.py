@@ -22,7 +22,7 @@ DEMO = ROOT / "docs" / "runs" / "demo"
 
 def argv(trial: Trial) -> list[tuple[str, ...]]:
     roles = [*PROCESSES, ("worker", trial.workers - 1)]
-    return [ENGINES[trial.engine](trial, role, index) for role, index in roles]
+    return [ENGINES[trial.engine].command(trial, role, index) for role, index in roles]
 
 
 def digest(trial: Trial) -> str:

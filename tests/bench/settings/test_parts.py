@@ -46,7 +46,7 @@ try:
 except SpecError as error:
     refused = str(error)
 print(json.dumps({
-    "argv": [ENGINES["mxnet"](usual, "worker", 0), ENGINES["mxnet"](smooth, "worker", 0)],
+    "argv": [ENGINES["mxnet"].command(one, "worker", 0) for one in (usual, smooth)],
     "help": parser().format_help(),
     "reference": table(),
     "settings": list(map(str, setting_changes(usual, smooth))),

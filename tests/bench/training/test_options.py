@@ -13,7 +13,7 @@ pytestmark = pytest.mark.pythons
 def test_every_worker_of_the_shipped_sweeps_is_a_command_line_that_parses() -> None:
     for name in ("demo", "seed", "smoke"):
         for trial in load_sweep(name).trials:
-            module, *words = ENGINES["mxnet"](trial, "worker", 0)[1:]
+            module, *words = ENGINES["mxnet"].command(trial, "worker", 0)[1:]
             assert module == "bench.train_imagenet"
             options = parse(words)
             assert options.batch_size == trial.worker_batch

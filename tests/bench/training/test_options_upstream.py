@@ -100,7 +100,7 @@ def point(*options: str, **fields: object) -> Trial:
 
 def test_a_trial_hands_further_options_to_its_workers() -> None:
     trial = point("--optimizer=nag", "--initializer=xavier")
-    assert parse(ENGINES["mxnet"](trial, "worker", 0)[2:]).optimizer == "nag"
+    assert parse(ENGINES["mxnet"].command(trial, "worker", 0)[2:]).optimizer == "nag"
     assert trial.key != point().key
 
 
@@ -125,7 +125,7 @@ def test_a_fixed_global_batch_is_shared_among_the_ranks() -> None:
     trial = make(fields)
     assert trial.worker_batches == (3, 2, 2, 2)
     assert (trial.global_batch, trial.worker_batch, trial.device_batch) == (9, 3, 3)
-    options = parse(ENGINES["mxnet"](trial, "worker", 0)[2:])
+    options = parse(ENGINES["mxnet"].command(trial, "worker", 0)[2:])
     assert options.global_batch == 9
     for wrong, said in (({"batch_per_device": 2}, "got both"), ({"devices": 16}, "16 dev")):
         with pytest.raises(SpecError, match=said):
@@ -134,7 +134,7 @@ def test_a_fixed_global_batch_is_shared_among_the_ranks() -> None:
 
 def test_every_option_of_a_worker_is_a_fields_or_further() -> None:
     for trial in load_sweep("demo").trials:
-        words = ENGINES["mxnet"](trial, "worker", 0)[2:]
+        words = ENGINES["mxnet"].command(trial, "worker", 0)[2:]
         for word in filter(lambda one: one.startswith("--"), words):
             with pytest.raises(SpecError, match="a field of the trial determines"):
                 point(f"{word}=1")

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from bench.engines.catalog import ENGINES
+from bench.engines.worker_options import OF_FIELDS
 from bench.errors import SpecError
 from bench.training.options import parse
-from bench.trial import OF_FIELDS, make
+from bench.trial import make
 from launch.hosts import ROOT
 from tests.support.training.workers import SYNTHETIC, trained
 
@@ -24,8 +25,8 @@ def test_a_trial_with_upstreams_costs_is_another_point_and_others_keep_their_key
     assert plain.key == "c397f4edfec0"  # as before there were costs
     assert costly.key != plain.key
     assert (plain.name, costly.name) == ("tiny local x1", "tiny local upstream-costs x1")
-    assert "--costs" not in ENGINES["mxnet"](plain, "worker", 0)
-    assert parse(ENGINES["mxnet"](costly, "worker", 0)[2:]).costs == "upstream"
+    assert "--costs" not in ENGINES["mxnet"].command(plain, "worker", 0)
+    assert parse(ENGINES["mxnet"].command(costly, "worker", 0)[2:]).costs == "upstream"
     assert "--costs" in OF_FIELDS
     for wrong in ({"costs": "all"}, {"costs": "upstream", "mode": "real", "data_train": "x"}):
         with pytest.raises(SpecError, match="costs: expected"):

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from bench.engines.mxnet import MXNET
 from launch.hosts import Host
 from launch.preflight.findings import (
     HostReport,
     Requirements,
     compare_hosts,
-    no_code,
     notes,
     problems,
 )
@@ -50,7 +50,7 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
         ({"holder": {"user": "ann", "master": "m1", "process": 7, "since": "now"}}, "ann on m1"),
         ({"gpus": []}, "expected a GPU, got none from the driver. Set device"),
         ({"gpus": [H200]}, "GPU 0 (NVIDIA H200) has compute capability 9.0; MXNet 1.9.1's wheels"),
-        ({"gpus": [T4], "cuda": False}, "MXNet was built without CUDA"),
+        ({"gpus": [T4], "cuda": False}, "MXNet 1.9.1 was built without CUDA"),
         ({"gpu_problem": "nvidia-smi failed: x"}, "nvidia-smi failed: x"),
     ],
 )
@@ -78,8 +78,8 @@ def test_what_else_a_host_does_is_noted() -> None:
 
 
 def test_a_rehearsal_needs_no_mxnet() -> None:
-    without = {"mxnet": "", "dist_kvstore": False, "python_problem": "it has no mxnet"}
-    assert problems(FIT | without, Requirements(mxnet=False)) == []
+    without = {"mxnet": "", "dist_kvstore": False}
+    assert problems(FIT | without, Requirements(engines=())) == []
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_rehearsal_needs_no_mxnet() -> None:
 def test_gpus_that_the_wheels_have_code_for_are_told_from_others(
     gpu: dict[str, str], has_code: bool
 ) -> None:
-    assert (no_code(gpu) == "") == has_code
+    assert (MXNET.no_code(gpu) == "") == has_code
 
 
 def examined(name: str, **facts: Any) -> HostReport:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines.mxnet import MXNET
 from launch.remote.telemetry import oom_kills
 from launch.transport.line import LOADER, sources
 from tests.support.hosts.agents import Talk, printed
@@ -73,17 +74,19 @@ def test_a_process_gets_its_environment_and_none_of_another_job(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DMLC_PS_ROOT_PORT", "1234")
+    monkeypatch.setenv("MASTER_PORT", "5678")
     monkeypatch.setenv("PORT", "8080")
     one = Talk()
     one.start(
         "w",
         "import os; get = os.environ.get;"
-        "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('PORT'))",
+        "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('MASTER_PORT'), get('PORT'))",
         env={"DMLC_ROLE": "two words $HOME 'quoted'"},
+        foreign=MXNET.foreign,
     )
     lines = printed(one.until("exit"))
     one.channel.close()
-    assert lines == ["two words $HOME 'quoted' None None"]
+    assert lines == ["two words $HOME 'quoted' None 5678 None"]
 
 
 def test_a_process_keeps_to_its_cores(talk: Talk) -> None:

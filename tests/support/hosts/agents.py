@@ -22,10 +22,16 @@ class Talk:
         self.channel = AgentChannel(HOST, start_local, self.inbox)
 
     def start(
-        self, name: str, code: str, env: dict[str, str] | None = None, cores: Sequence[int] = ()
+        self,
+        name: str,
+        code: str,
+        env: dict[str, str] | None = None,
+        cores: Sequence[int] = (),
+        foreign: Sequence[str] = (),
     ) -> None:
         argv = [sys.executable, "-u", "-c", code]
         message = {"id": name, "argv": argv, "env": env or {}, "cwd": "/", "cores": list(cores)}
+        message["foreign"] = list(foreign)
         self.channel.send({"do": "start", **message})
 
     def until(self, say: str, seconds: float = 10.0) -> list[tuple[str, dict[str, Any]]]:

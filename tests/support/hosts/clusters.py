@@ -20,7 +20,7 @@ from results.record import Record
 from results.store import Store
 from tests.support.programs.jobs import SHORT, Updates, disturbed
 
-FAKE = Requirements(mxnet=False)
+FAKE = Requirements(engines=())
 
 
 def listed(cluster: Cluster) -> list[Host]:

@@ -137,7 +137,7 @@ def test_a_file_of_the_checkout_that_cannot_be_read_is_named_at_once(
             began = time.monotonic()
             found = looked_at(
                 practice,
-                wanted=Requirements(tree="~/tree", mxnet=False),
+                wanted=Requirements(tree="~/tree", engines=()),
                 hosts=listed(practice)[:1],
             )[node]
             seconds = time.monotonic() - began

@@ -1,0 +1,49 @@
+"""Engine `fake`: MXNet's jobs, with scripted window times and faults."""
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bench.engines.mxnet import MXNET
+
+if TYPE_CHECKING:
+    from bench.trial import Trial
+
+
+def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
+    """Return module and script of a simulated process.
+
+    The script is one JSON argument.
+    """
+    script = {
+        "steps": trial.measuring.steps_per_window,
+        "windows": trial.scripted_windows,
+        "warmup_windows": trial.measuring.warmup_windows,
+        "precision": trial.measuring.precision,
+        "budget_seconds": trial.measuring.budget_seconds,
+        "worker_batches": list(trial.worker_batches),
+        "seconds": list(trial.fake.seconds or (1.0,)),
+        "noise": [trial.fake.noise, trial.fake.correlation, trial.fake.spread],
+        "seed": trial.key,
+        "asynchronous": trial.asynchronous,
+        "faults": {one.kind: one.window for one in trial.faults if one.is_in(role, index)},
+    }
+    # Goldens hold the argument of points without these.
+    if trial.mode == "real":
+        script["reads"] = True
+    if once := [one.kind for one in trial.faults if one.first_try and one.is_in(role, index)]:
+        script["once"] = once
+    return ("-m", "bench.engines.fake_process", json.dumps(script))
+
+
+FAKE = replace(
+    MXNET,
+    name="fake",
+    title="the simulated engine",
+    scripted=True,
+    package="",
+    command=_command,
+    lacks=lambda facts, needs: "",
+    no_code=lambda gpu: "",
+    software=lambda facts: "",
+)
