@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 def make(root: Path, files: int, classes: int) -> None:
@@ -25,7 +25,7 @@ def make(root: Path, files: int, classes: int) -> None:
 
 def main() -> None:
     """Parse the command line, list the tree, print time and memory."""
-    parser = argparse.ArgumentParser("python -m benchmarks.listing", description=__doc__)
+    parser = argparse.ArgumentParser("python -m benchmarks.packing.listing", description=__doc__)
     parser.add_argument(
         "--files", metavar="N", type=int, default=200_000, help="Files in the tree [%(default)s]"
     )

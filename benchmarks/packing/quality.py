@@ -37,7 +37,7 @@ def similarities(data: bytes, recipe: Recipe) -> tuple[float, float] | None:
 
 def main() -> None:
     """Parse the command line and print the table."""
-    parser = argparse.ArgumentParser("python -m benchmarks.quality", description=__doc__)
+    parser = argparse.ArgumentParser("python -m benchmarks.packing.quality", description=__doc__)
     parser.add_argument(
         "--images",
         metavar="N",

@@ -31,7 +31,7 @@ from im2rec_tools.formats.recordio import records, unpack
 from im2rec_tools.packing.verify import verify
 
 _STEPS = ("read", "decode", "resize", "encode", "write")
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PACK = [sys.executable, "-m", "im2rec_tools", "pack", "--processes", "2"]
 DROP_IN = [sys.executable, "-m", "im2rec_tools.im2rec", "--quality", "90", "--num-thread", "2"]
 
@@ -213,7 +213,7 @@ def _verifying(way: Way, lst: Path, images: Path, work: Path, repeats: int) -> N
 
 def main() -> None:
     """Parse the command line, make the images and run the benchmark."""
-    parser = argparse.ArgumentParser("python -m benchmarks.pack", description=__doc__)
+    parser = argparse.ArgumentParser("python -m benchmarks.packing.pack", description=__doc__)
     parser.add_argument(
         "--images-per-class",
         metavar="N",

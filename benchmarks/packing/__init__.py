@@ -1,0 +1,1 @@
+"""Benchmarks of packing: time and memory, lists, and the quality of images."""
