@@ -70,8 +70,12 @@ _TOLERANCES = {False: (_RELATIVE_TOLERANCE, 0.0), True: (0.0, 2e-6)}
 # A last digit can change the color of a pixel by this much, of 255.
 _COLOR_TOLERANCE = 2
 _NUMBER = re.compile(r"([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
-_DIFFERENT = {"details": "point details differ from the run's", "plotly": "Plotly differs"}
-_PACKED = re.compile(r'<script type="text/plain" id="(details|plotly)">([^<]*)</script>')
+_DIFFERENT = {
+    "details": "point details differ from the run's",
+    "data": "data of the figures differ from the run's",
+    "plotly": "Plotly differs",
+}
+_PACKED = re.compile(r'<script type="text/plain" id="(details|data|plotly)">([^<]*)</script>')
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MOST_UNPACKED_BYTES = 1 << 28
 # Files compared cell by cell and line by line.

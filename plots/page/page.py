@@ -1,5 +1,6 @@
 """The web page of a run: index.html, one self-contained file."""
 
+import json
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -118,6 +119,7 @@ def _known(
         "run": run,
         "format": FORMAT,
         "data": data,
+        "packed_data": packed(json.dumps(data, separators=(",", ":"), allow_nan=False)),
         "tiles": tiles(run.rows),
         "explained": any(row.verdict for row in run.rows),
         "keys": attempt_items(failures, "first sentences", lambda: key_items(run)),

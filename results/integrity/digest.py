@@ -52,7 +52,8 @@ _SCHEMAS = (1, 2)
 # 3: notes on each empty cell of a baseline; unreadable lines are listed above the table;
 # texts are escaped (markup, formulas), secrets are masked.
 # 4: plain lines connect the labels of a figure to their points.
-# 5: lists in the summary. 6: the quality of each point. 7: its verdict. 8: Plotly is compressed.
+# 5: lists in the summary. 6: the quality of each point. 7: its verdict. 8: Plotly and the
+# data of figures are compressed.
 FORMAT = 8
 BUILD_AGAIN = "Rebuild it from the current files with 'fab report.build'"
 # Folders of files made from the report.

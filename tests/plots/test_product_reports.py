@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import io
 import itertools
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from results.record import Record
 from results.repeat import summarize
 from results.run import load
 from results.scaling import ScalingRow, scaling
-from tests.support.pages.pages import block
+from tests.support.pages.pages import unpacked
 from tests.support.runs.records import record
 from tests.support.runs.scenes import run
 from tests.support.runs.stores import stored
@@ -168,7 +167,7 @@ def test_the_page_has_the_columns_and_says_what_is_drawn(tmp_path: Path) -> None
     assert "lines by dtype; drawn with gc_type none (in the table only: 2bit)" in text
     assert re.findall(r"<th[^>]*><button[^>]*>(.*?)</button>", text)[2:4] == ["dtype", "gc_type"]
     assert len(re.findall("<td>2bit\\b", text)) == 4
-    assert len(json.loads(block(text, "data"))["run"]["lines"]) == 4
+    assert len(unpacked(text, "data")["run"]["lines"]) == 4
 
 
 def test_runs_that_differ_in_one_setting_pair_by_all_others() -> None:

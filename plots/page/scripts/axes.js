@@ -17,9 +17,11 @@ const NO_BASELINE = baseline
 let logarithmic = true; // devices, images per second and speed-ups
 let zoom = 0; // a new number resets the zoom of all panels
 
+const MOST_STEPS = 10; // by which all lines together are shifted
+
 /** Shift a line's point a little from its device count so that error bars do not overlap. */
 function beside(count, at, lines, last) {
-  const steps = at - (lines - 1) / 2;
+  const steps = (at - (lines - 1) / 2) * Math.min(1, MOST_STEPS / lines);
   return logarithmic ? count * 1.012 ** steps : count + 0.003 * last * steps;
 }
 
@@ -28,9 +30,9 @@ function placeOf(count) {
   return logarithmic ? Math.log10(count) : count;
 }
 
-/** The visible device counts, without those whose labels would overlap. */
+/** The visible device counts, without those whose labels would overlap on so many pixels. */
 function ticks(counts, width, [low, high]) {
-  const least = ((high - low) * 28) / Math.max(width - 70, 100);
+  const least = ((high - low) * 28) / Math.max(width, 100);
   const kept = [];
   const inSight = counts.filter((count) => placeOf(count) >= low && placeOf(count) <= high);
   for (const count of inSight.reverse()) {
@@ -46,15 +48,11 @@ function deviceRange(counts) {
   return [first / 1.35, last * 1.35].map(placeOf);
 }
 
-function deviceAxis(counts, width) {
+function deviceAxis(counts) {
   if (counts.length === 0) return { visible: false };
-  const range = deviceRange(counts);
-  const shownTicks = ticks(counts, width, range);
   return {
     type: logarithmic ? "log" : "linear",
-    range,
-    tickvals: shownTicks,
-    ticktext: shownTicks.map(String),
+    range: deviceRange(counts),
     // Transparent ticks keep the crosses on the axis clear of its numbers.
     ticks: "outside",
     ticklen: 7,
@@ -67,20 +65,21 @@ function deviceAxis(counts, width) {
 /** The value axis, fitted to the values and not to their intervals, which can be huge. */
 function valueAxis(id, traces) {
   const { log, unit, least = 0 } = PANELS[id];
-  const values = traces.filter(({ yaxis }) => yaxis !== "y2").flatMap(({ y }) => y);
+  const drawn = traces.filter(({ yaxis }) => yaxis !== "y2").flatMap(({ y }) => y);
+  const values = drawn.filter((value) => value !== null);
   const title = { text: unit, standoff: 8 };
   if (id === "ratio") {
     const [low, high] = [Math.min(...values, 1), Math.max(...values, 1)];
     const edge = Math.max(0.05, 0.4 * (high - low));
-    return { title, type: "linear", range: [Math.max(0, low - edge), high + edge], tickmode: "auto", tickformat: "~f" };
+    return { title, type: "linear", range: [Math.max(0, low - edge), high + edge] };
   }
   if (log && logarithmic) {
-    const drawn = values.filter((value) => value > 0);
-    const ends = drawn.length > 0 ? [Math.min(...drawn) / 1.6, Math.max(...drawn) * 1.6] : [1, 10];
+    const above = values.filter((value) => value > 0);
+    const ends = above.length > 0 ? [Math.min(...above) / 1.6, Math.max(...above) * 1.6] : [1, 10];
     return { title, type: "log", range: ends.map(Math.log10) };
   }
   const top = Math.max(least, 1.1 * Math.max(0, ...values)) || 1;
-  return { title, type: "linear", range: [0, top], tickmode: "auto", tickformat: "~f" };
+  return { title, type: "linear", range: [0, top] };
 }
 
 /** About `most` round values in a range: 1, 10, 100, or 1, 2, 5, or evenly spaced. */
@@ -93,7 +92,11 @@ function roundValues(low, high, most) {
       .filter((value) => value >= low && value <= high);
   const fits = [[1, 2, 5], [1, 3], [1]].map(of).find((some) => some.length <= most);
   if (fits === undefined) return of([1]).filter((_, at, all) => at % Math.ceil(all.length / most) === 0);
-  if (fits.length >= 3) return fits;
+  return fits.length >= 3 ? fits : evenValues(low, high, most);
+}
+
+/** At most about `most` round values at equal distances. */
+function evenValues(low, high, most) {
   const unit = 10 ** Math.floor(Math.log10((high - low) / 3));
   const step = [1, 2, 5, 10].map((one) => one * unit).find((one) => (high - low) / one <= most);
   const first = Math.ceil(low / step);
@@ -101,22 +104,39 @@ function roundValues(low, high, most) {
   return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
 }
 
-/** Set the ticks of the visible range: device counts, and round values on logarithmic axes. */
-function tickValues(box) {
-  const { xaxis, yaxis, width, height } = box.layout;
+const LEAST_MARGIN = 52; // left of a panel, px
+const TITLE_HEIGHT = 32; // the title of the value axis, and its distances
+
+/** The values and texts of an axis's ticks. */
+function ticksAt(values) {
+  const text = (one) => one.toLocaleString("en", { maximumSignificantDigits: 12, useGrouping: false });
+  return { tickvals: values, ticktext: values.map(text) };
+}
+
+/**
+ * Ticks of the visible range and the left margin that they need: Plotly would draw a panel twice to
+ * find it. Ticks are device counts, and round values.
+ */
+function fittedTicks({ xaxis, yaxis, width, height, margin }, counts) {
+  const most = Math.max(3, Math.floor(height / 42));
+  const [low, high] = yaxis.range;
+  const values = yaxis.type === "log" ? roundValues(10 ** low, 10 ** high, most) : evenValues(low, high, most);
+  const vertical = ticksAt(values);
+  const widest = Math.max(0, ...vertical.ticktext.map((text) => textWidth(text, AXIS_FONT)));
+  const left = Math.max(LEAST_MARGIN, TITLE_HEIGHT + widest);
+  const across = ticks(counts, width - left - margin.r, xaxis.range);
+  return { xaxis: ticksAt(across), yaxis: vertical, left };
+}
+
+/** Renew ticks and margin after a zoom. */
+function renewTicks(box) {
+  const found = fittedTicks(box.layout, countsShown());
   const change = {};
-  const put = (name, vals, texts) => {
-    if (String(vals) === String(box.layout[name].tickvals)) return;
-    Object.assign(change, { [`${name}.tickvals`]: vals, [`${name}.ticktext`]: texts });
-  };
-  const counts = ticks(countsShown(), width, xaxis.range);
-  put("xaxis", counts, counts.map(String));
-  if (yaxis.type === "log") {
-    const [low, high] = yaxis.range.map((end) => 10 ** end);
-    const vals = roundValues(low, high, Math.max(3, Math.floor(height / 42)));
-    put("yaxis", vals, vals.map((one) => one.toLocaleString("en", { maximumSignificantDigits: 12, useGrouping: false })));
+  for (const name of ["xaxis", "yaxis"]) {
+    if (String(found[name].tickvals) === String(box.layout[name].tickvals)) continue;
+    for (const [key, value] of Object.entries(found[name])) change[`${name}.${key}`] = value;
   }
-  if (Object.keys(change).length > 0) Plotly.relayout(box, change);
+  if (Object.keys(change).length > 0) Plotly.relayout(box, { ...change, "margin.l": found.left });
 }
 
 /** An annotation with the reason why a panel is empty. */

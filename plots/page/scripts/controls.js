@@ -1,22 +1,32 @@
 // Switches, axis buttons and the legend.
 
+// Marks around a place.
+const SHAPES = {
+  circle: "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+  square: "m-4-4h8v8h-8z",
+  diamond: "m0-5l5 5-5 5-5-5z",
+  "triangle-up": "m0-5l5 9h-10z",
+  "triangle-down": "m0 5l5-9h-10z",
+  cross: "m-2-5h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
+  pentagon: "m0-5l5 4-2 6h-6l-2-6z",
+  "triangle-left": "m-5 0l9-5v10z",
+  "triangle-right": "m5 0l-9-5v10z",
+  hexagon: "m0-5l4.5 2.5v5l-4.5 2.5-4.5-2.5v-5z",
+  star: "m0-6l1.5 4.5h4.5l-3.6 2.8 1.4 4.5-3.8-2.8-3.8 2.8 1.4-4.5-3.6-2.8h4.5z",
+  octagon: "m-2-5h4l3 3v4l-3 3h-4l-3-3v-4z",
+  "line-ew": "m-9 0h18",
+  dot: "m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0-5 0z",
+};
 const SYMBOLS = {
-  circle: '<circle cx="20" cy="7" r="4.5"/>',
-  square: '<path d="M16 3h8v8h-8z"/>',
-  diamond: '<path d="M20 2l5 5-5 5-5-5z"/>',
-  "triangle-up": '<path d="M20 2l5 9H15z"/>',
-  "triangle-down": '<path d="M20 12l5-9H15z"/>',
-  cross: '<path d="M18 2h4v3h3v4h-3v3h-4V9h-3V5h3z"/>',
-  pentagon: '<path d="M20 2l5 4-2 6h-6l-2-6z"/>',
-  "triangle-left": '<path d="M15 7l9-5v10z"/>',
-  "triangle-right": '<path d="M25 7l-9-5v10z"/>',
-  hexagon: '<path d="M20 2l4.5 2.5v5L20 12l-4.5-2.5v-5z"/>',
-  star: '<path d="M20 1l1.5 4.5H26l-3.6 2.8 1.4 4.5L20 10l-3.8 2.8 1.4-4.5L14 5.5h4.5z"/>',
-  octagon: '<path d="M18 2h4l3 3v4l-3 3h-4l-3-3V5z"/>',
   hollow: '<circle cx="20" cy="7" r="4" fill="none" stroke="currentColor" stroke-width="1.8"/>',
   "x-thin": '<path d="M16 3l8 8m0-8l-8 8" stroke="currentColor" stroke-width="2.2"/>',
 };
 const STROKES = { solid: "", dash: "7 3", dot: "2 2", dashdot: "7 2 2 2" };
+
+/** The shape of a mark; windows are small dots. */
+function shapeOf({ symbol, size }) {
+  return SHAPES[size === 5 ? "dot" : symbol];
+}
 
 function stroke(dashes) {
   return `<path d="M0 7h40" stroke="currentColor" stroke-width="1.8" stroke-dasharray="${dashes}"/>`;
@@ -28,7 +38,7 @@ function legendItem(label, color, dash, marker) {
   item.innerHTML =
     '<svg viewBox="0 0 40 14" fill="currentColor" aria-hidden="true">' +
     (dash in STROKES ? stroke(STROKES[dash]) : "") +
-    `${SYMBOLS[marker] ?? ""}</svg>`;
+    `${marker in SHAPES ? `<path d="M20 7${SHAPES[marker]}"/>` : (SYMBOLS[marker] ?? "")}</svg>`;
   item.append(element("span", label, { style: "color: var(--ink)" }));
   return item;
 }
@@ -70,7 +80,7 @@ function addSwitches(id, column, off) {
     button.addEventListener("click", () => {
       if (!off.delete(name)) off.add(name);
       button.setAttribute("aria-pressed", String(!off.has(name)));
-      drawPanels();
+      draw(panelIds);
       drawLegend();
       drawWhy();
       saveView();
@@ -85,12 +95,12 @@ function addAxes() {
     logarithmic = !logarithmic;
     zoom += 1;
     scale.setAttribute("aria-pressed", String(logarithmic));
-    drawPanels();
+    draw(panelIds);
     saveView();
   });
   document.getElementById("reset").addEventListener("click", () => {
     zoom += 1;
-    drawPanels();
+    draw(panelIds);
   });
 }
 

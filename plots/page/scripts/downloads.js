@@ -26,7 +26,7 @@ async function panelPicture(id) {
   const words = [...caption.childNodes].map(({ textContent }) => textContent.trim());
   const title = plain(words.filter(Boolean).join("; "));
   const figure = {
-    data: box.data.map((trace) => ({ ...trace, showlegend: Boolean(trace.name) })),
+    data: wholeTraces(box).map((trace) => ({ ...trace, showlegend: Boolean(trace.name) })),
     layout: {
       ...box.layout,
       ...PANEL_SIZE,
@@ -103,6 +103,7 @@ async function pixels({ text, width, height }) {
 async function downloadPicture(format) {
   const chosen = document.getElementById("picture").value;
   const ids = chosen === "all" ? panelIds : [chosen];
+  ids.forEach(drawnNow);
   const made = await picture(ids);
   const what = chosen === "all" ? "panels" : chosen;
   const blob = format === "svg" ? new Blob([made.text], { type: "image/svg+xml" }) : await pixels(made);

@@ -6,18 +6,28 @@ let focused = null; // { box, line, at }: a point of a line of the panel that ha
 
 /** The lines of a panel, each a list of points in the order of devices, as hover shows them. */
 function pointLines(box) {
-  const isDot = ({ customdata, marker, yaxis }) =>
-    box.id === "windows" && yaxis !== "y2" && customdata && marker.symbol !== "line-ew";
   return box.data
     .map((trace, curve) => ({ trace, curve }))
-    .filter(({ trace }) => trace.customdata && !isDot(trace))
-    .map(({ trace, curve }) =>
-      trace.x
-        .map((x, number) => ({ x, y: trace.y[number], number, curve, row: trace.customdata[number] }))
-        .filter(({ number }) => trace.hovertext[number])
-        .sort((one, other) => one.x - other.x),
+    .filter(({ trace }) => trace.customdata && trace.meta !== "windows")
+    .flatMap(({ trace, curve }) =>
+      apart(trace).map((numbers) =>
+        numbers
+          .map((number) => ({ number, curve, x: trace.x[number], y: trace.y[number], row: trace.customdata[number] }))
+          .filter(({ number }) => trace.hovertext[number])
+          .sort((one, other) => one.x - other.x),
+      ),
     )
     .filter((points) => points.length > 0);
+}
+
+/** The places of a trace's points, line by line. */
+function apart({ x }) {
+  const lines = [[]];
+  for (const [number, at] of x.entries()) {
+    if (at === null) lines.push([]);
+    else lines.at(-1).push(number);
+  }
+  return lines;
 }
 
 /** The text of a hover label, without the markup and the entities that Plotly reads. */
@@ -79,6 +89,7 @@ function onPanelKey(event) {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   if (MOVES.includes(event.key)) {
     event.preventDefault();
+    drawnNow(box.id);
     movePoint(box, event.key);
   } else if (event.key === "Escape") {
     leavePoint();
@@ -97,4 +108,3 @@ for (const id of panelIds) {
   // A panel that is drawn again, or a mouse over it, has another label.
   box.addEventListener("mousemove", () => focused && leavePoint());
 }
-redraws.push(leavePoint);

@@ -13,13 +13,16 @@ function devicesOf({ row }) {
 /** Points without a result, as crosses on the device axis, stacked for equal device counts. */
 function failedTrace() {
   const failed = failedShown();
-  const below = failed.map((one, at) =>
-    failed.slice(0, at).filter((other) => devicesOf(other) === devicesOf(one)),
-  );
+  const heights = new Map(); // crosses so far, by devices
+  const below = failed.map((one) => {
+    const count = heights.get(devicesOf(one)) ?? 0;
+    heights.set(devicesOf(one), count + 1);
+    return count;
+  });
   const text = ({ status, message }) => plain(`${status}: ${message.slice(0, 300)}`);
   return {
     x: failed.map(devicesOf),
-    y: below.map(({ length }) => 0.035 * length),
+    y: below.map((count) => 0.035 * count),
     yaxis: "y2",
     mode: "markers",
     cliponaxis: false,
@@ -51,16 +54,19 @@ function idealTraces(id, counts, visible) {
   if (id === "efficiency") return [dotted(ends, [100, 100])];
   const of = baseline?.devices ?? 1;
   if (id === "speedup") return [dotted(ends, ends.map((count) => count / of))];
-  const reach = new Map();
+  const failed = failedShown();
+  const reach = new Map(); // device counts by throughput on 1 device
   for (const [{ one, network }, points] of visible.filter(([{ one }]) => one !== null)) {
-    const failed = failedShown().filter((other) => other.network === network);
-    const own = [...points.map(({ devices }) => devices), ...failed.map(devicesOf)];
-    reach.set(one, [...(reach.get(one) ?? []), ...own]);
+    const crosses = failed.filter((other) => other.network === network);
+    const own = [...(reach.get(one) ?? []), ...points.map(({ devices }) => devices), ...crosses.map(devicesOf)];
+    reach.set(one, [Math.min(...own), Math.max(...own)]);
   }
-  return [...reach]
-    .map(([one, own]) => [one, [Math.min(...own), Math.max(...own)]])
-    .filter(([, [first, last]]) => first < last)
-    .map(([one, own]) => dotted(own, own.map((count) => count * one)));
+  const ideal = [...reach].filter(([, [first, last]]) => first < last);
+  if (ideal.length === 0) return [];
+  // One trace for all, with gaps between them.
+  const x = ideal.flatMap(([, own]) => [...own, null]).slice(0, -1);
+  const y = ideal.flatMap(([one, own]) => [...own.map((count) => count * one), null]).slice(0, -1);
+  return [dotted(x, y)];
 }
 
 /** Input-pipeline throughput as a line, or as text above the panel if it is off scale. */
@@ -92,18 +98,81 @@ function ceilingTraces(traces) {
   });
 }
 
+const crowdedTraces = new Map(); // of panels with very many points, by id
+
+/** A trace without the marks that Plotly would draw one by one; hover and clicks stay. */
+function withoutMarks(trace) {
+  if (!trace.customdata || trace.yaxis === "y2") return trace;
+  const { error_y, ...rest } = trace;
+  return { ...rest, mode: trace.mode === "markers" ? "none" : "lines" };
+}
+
+/** The traces of a panel with all their marks. */
+function wholeTraces(box) {
+  const whole = crowdedTraces.get(box.id);
+  return box.data.map((trace, at) => whole[at] ?? trace);
+}
+
+const tenths = (value) => Math.round(10 * value) / 10;
+
+/** The marks of a trace and its error bars as paths, by style. */
+function marksOf({ x, y, marker, error_y: bars }, xaxis, yaxis) {
+  const paths = new Map();
+  const add = (style, text) => {
+    if (!paths.has(style)) paths.set(style, []);
+    paths.get(style).push(text);
+  };
+  const at = (values, place) => (Array.isArray(values) ? values[place] : values);
+  const shape = shapeOf(marker);
+  const ofBars = bars && `fill:none;stroke:${bars.color};stroke-width:${bars.thickness}`;
+  for (let place = 0; place < x.length; place += 1) {
+    if (x[place] === null || y[place] === null) continue;
+    const left = tenths(xaxis.d2p(x[place]));
+    if (bars?.array[place] > 0) {
+      const [high, low] = [y[place] + bars.array[place], y[place] - bars.arrayminus[place]];
+      // A logarithmic axis has no 0.
+      const end = low > 0 || yaxis.type !== "log" ? `${tenths(yaxis.d2p(low))}m-3 0h6` : yaxis._length;
+      add(ofBars, `M${left} ${tenths(yaxis.d2p(high))}m-3 0h6m-3 0V${end}`);
+    }
+    const edge = at(marker.line.color, place);
+    const style = `fill:${at(marker.color, place) ?? edge};stroke:${edge};stroke-width:${at(marker.line.width, place)}`;
+    add(style, `M${left} ${tenths(yaxis.d2p(y[place]))}${shape}`);
+  }
+  return [...paths].map(([style, parts]) => [style, parts.join("")]);
+}
+
+/** Draw the marks of a crowded panel: one path for all that look alike. */
+function drawMarks(box) {
+  const { xaxis, yaxis, _plots } = box._fullLayout;
+  const layer = _plots?.xy?.plot.node();
+  if (!layer) return;
+  const made = [];
+  for (const trace of crowdedTraces.get(box.id)) {
+    if (!trace.customdata) continue;
+    for (const [style, d] of marksOf(trace, xaxis, yaxis)) {
+      made.push(svgElement("path", { d, style, opacity: trace.opacity ?? 1 }));
+    }
+  }
+  layer.querySelector(":scope > .marks")?.remove();
+  if (made.length === 0) return;
+  const group = svgElement("g", { class: "marks" });
+  group.append(...made);
+  layer.append(group);
+}
+
 const MOST_LABELS = 8; // more lines have no room at their ends; the legend names them
 const LEAST_WIDTH = 480; // of a panel with labels, px
 const LABEL_HEIGHT = 14;
 const LABEL_FONT = { size: 11, family: "system-ui, sans-serif" };
+const AXIS_FONT = { ...LABEL_FONT, size: 12 };
 const ruler = document.createElement("canvas").getContext("2d");
 
 function labelText({ end }) {
   return end.length > 24 ? `${end.slice(0, 23)}…` : end;
 }
 
-function labelWidth(text) {
-  ruler.font = `${LABEL_FONT.size}px ${LABEL_FONT.family}`;
+function textWidth(text, { size, family }) {
+  ruler.font = `${size}px ${family}`;
   return Math.ceil(ruler.measureText(text).width);
 }
 
@@ -143,7 +212,7 @@ function endLabels(id, visible, yaxis, { width, height, margin }) {
   const heights = spread(ends.map((end) => end.height), tall);
   const texts = ends.map(({ line }) => labelText(line));
   return {
-    width: 10 + Math.max(0, ...texts.map(labelWidth)),
+    width: 10 + Math.max(0, ...texts.map((text) => textWidth(text, LABEL_FONT))),
     annotations: ends.map(({ line, x, y, height: own }, at) => ({
       x,
       y,

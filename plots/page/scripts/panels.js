@@ -91,15 +91,49 @@ function isRinged(point, over) {
   return !over && point.marks?.length > 0;
 }
 
-function lineTrace(line, points, id, drawing) {
+const GAP = { row: null, x: null, cells: {}, windows: [] }; // between lines of one trace
+const CROWDED = 500; // points of a panel; Plotly is slow with the marks of more
+const hovers = new Map(); // texts by point; panels share them
+
+function hoverText(point, drawing) {
+  if (point.row === null) return "";
+  const key = drawing === data.over ? -1 - point.row : point.row;
+  if (!hovers.has(key)) hovers.set(key, hoverOf(point, drawing));
+  return hovers.get(key);
+}
+
+/** Lines with their points, in groups of equal looks; each group is one trace. */
+function alike(visible) {
+  const groups = new Map();
+  for (const [line, points] of visible) {
+    const looks = [line.network, line.color, line.dash, line.marker].join();
+    groups.set(looks, [...(groups.get(looks) ?? []), [line, points]]);
+  }
+  return [...groups.values()];
+}
+
+/** The name of a group of lines, for the legend of a picture. */
+function groupName(group) {
+  const [[{ label, network }]] = group;
+  return group.length === 1 ? label : `${network}, ${group.length} lines`;
+}
+
+/** The items of several lists, with a gap between the lists. */
+function chained(lists, gap) {
+  return lists.filter((list) => list.length > 0).flatMap((list, at) => (at > 0 ? [gap, ...list] : list));
+}
+
+function lineTrace(group, id, drawing) {
   const { paper, bad } = colors();
   const over = drawing === data.over;
+  const [[line]] = group;
   const color = over ? "#8a8f94" : visibleColor(line.color);
-  const kept = withGaps(line, points.filter((point) => valueOf(point, id)), drawing);
-  const values = kept.map((point) => valueOf(point, id) ?? [null]);
+  const lists = group.map(([one, points]) => withGaps(one, points.filter((point) => valueOf(point, id)), drawing));
+  const kept = chained(lists, GAP);
+  const values = kept.map((point) => (point.row === null ? [null] : valueOf(point, id)));
   const ringed = kept.map((point) => isRinged(point, over));
   return {
-    name: plain(over ? `${line.label} (${drawing.name})` : line.label),
+    name: plain(over ? `${groupName(group)} (${drawing.name})` : groupName(group)),
     x: kept.map((point) => point.x),
     y: values.map(([value]) => value),
     error_y: {
@@ -123,57 +157,67 @@ function lineTrace(line, points, id, drawing) {
       opacity: 1,
     },
     hoverinfo: "text",
-    hovertext: kept.map((point) => (point.row === null ? "" : hoverOf(point, drawing))),
+    hovertext: kept.map((point) => hoverText(point, drawing)),
     customdata: kept.map((point) => (over ? null : point.row)),
     opacity: over ? 0.75 : 1,
   };
 }
 
-/** Every counted window as a dot, and a bar at their median. */
-function windowTraces(line, points) {
+/** Every counted window as a dot. */
+function windowsTrace(group) {
   const { paper } = colors();
+  const [[line]] = group;
   const color = visibleColor(line.color);
+  const points = group.flatMap(([, some]) => some);
   const dots = points.flatMap((point) => point.windows.map((seconds) => ({ point, seconds })));
-  const fills = dots.map(({ point }) => (point.cells.emulated === "True" ? paper : color));
   const hover = ({ point, seconds }) =>
     `<b>${plain(data.run.names[point.row])}</b><br>one of ${point.of} windows: ${seconds} s`;
-  const medians = points.filter((point) => point.windows.length > 0);
-  const middle = ({ windows }) =>
-    (windows[(windows.length - 1) >> 1] + windows[windows.length >> 1]) / 2;
-  return [
-    {
-      x: dots.map(({ point }) => point.x),
-      y: dots.map(({ seconds }) => seconds),
-      mode: "markers",
-      marker: { symbol: line.marker, size: 5, color: fills, line: { color: color, width: 1 } },
-      opacity: 0.55,
-      hoverinfo: "text",
-      hovertext: dots.map(hover),
-      customdata: dots.map(({ point }) => point.row),
+  return {
+    meta: "windows",
+    x: dots.map(({ point }) => point.x),
+    y: dots.map(({ seconds }) => seconds),
+    mode: "markers",
+    marker: {
+      symbol: line.marker,
+      size: 5,
+      color: dots.map(({ point }) => (point.cells.emulated === "True" ? paper : color)),
+      line: { color: color, width: 1 },
     },
-    {
-      name: plain(line.label),
-      x: medians.map((point) => point.x),
-      y: medians.map(middle),
-      mode: "markers",
-      marker: { symbol: "line-ew", size: 18, line: { color: color, width: 2.5 } },
-      hoverinfo: "text",
-      hovertext: medians.map(
-        (point) =>
-          `<b>${plain(data.run.names[point.row])}</b><br>median window: ${short(middle(point))} s`,
-      ),
-      customdata: medians.map((point) => point.row),
-    },
-  ];
+    opacity: 0.55,
+    hoverinfo: "text",
+    hovertext: dots.map(hover),
+    customdata: dots.map(({ point }) => point.row),
+  };
+}
+
+/** A bar at the median of each point's windows. */
+function mediansTrace(group) {
+  const color = visibleColor(group[0][0].color);
+  const medians = chained(group.map(([, points]) => points.filter(({ windows }) => windows.length > 0)), GAP);
+  const middle = ({ row, windows }) =>
+    row === null ? null : (windows[(windows.length - 1) >> 1] + windows[windows.length >> 1]) / 2;
+  const hover = (point) =>
+    `<b>${plain(data.run.names[point.row])}</b><br>median window: ${short(middle(point))} s`;
+  return {
+    name: plain(groupName(group)),
+    x: medians.map((point) => point.x),
+    y: medians.map(middle),
+    mode: "markers",
+    marker: { symbol: "line-ew", size: 18, line: { color: color, width: 2.5 } },
+    hoverinfo: "text",
+    hovertext: medians.map((point) => (point.row === null ? "" : hover(point))),
+    customdata: medians.map((point) => point.row),
+  };
 }
 
 /** The traces of a panel, those of the overlaid run first; for windows, dots and bars. */
 function lineTraces(id, visible, last) {
-  if (id === "windows") return visible.flatMap(([line, points]) => windowTraces(line, points));
-  const behind = id === "ratio" ? [] : (data.over?.lines ?? []);
+  if (id === "windows") return alike(visible).flatMap((group) => [windowsTrace(group), mediansTrace(group)]);
+  const over = id === "ratio" ? [] : (data.over?.lines ?? []);
+  const behind = over.map((line, at) => [line, pointsOf(line, at, data.over, last)]);
   return [
-    ...behind.map((line, at) => lineTrace(line, pointsOf(line, at, data.over, last), id, data.over)),
-    ...visible.map(([line, points]) => lineTrace(line, points, id, data.run)),
+    ...alike(behind).map((group) => lineTrace(group, id, data.over)),
+    ...alike(visible).map((group) => lineTrace(group, id, data.run)),
   ];
 }
 
@@ -190,8 +234,8 @@ function drawPanel(id) {
   const { layout, axis } = baseLayout(box);
   const counts = countsShown();
   const last = counts[counts.length - 1];
-  const all = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run, last)]);
-  const visible = all.filter(([, points]) => points.length > 0);
+  const lines = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run, last)]);
+  const visible = lines.filter(([, points]) => points.length > 0);
   const traces = lineTraces(id, visible, last);
   const empty = !traces.some(({ x }) => x.length > 0);
   if (!empty) {
@@ -202,11 +246,20 @@ function drawPanel(id) {
   const yaxis = valueAxis(id, traces);
   const labels = endLabels(id, visible, yaxis, layout);
   layout.margin.r += labels.width;
-  const xaxis = deviceAxis(counts, layout.width - labels.width);
+  const xaxis = deviceAxis(counts);
+  if (counts.length > 0) {
+    const fitted = fittedTicks({ ...layout, xaxis, yaxis }, counts);
+    layout.margin.l = fitted.left;
+    Object.assign(xaxis, fitted.xaxis);
+    Object.assign(yaxis, fitted.yaxis);
+  }
   const hosts = secondHost();
+  const all = [...traces, failed];
+  const crowded = all.reduce((count, { customdata = [] }) => count + customdata.length, 0) > CROWDED;
+  crowdedTraces.set(id, crowded ? traces : []);
   Plotly.react(
     box,
-    [...traces, failed],
+    crowded ? all.map(withoutMarks) : all,
     {
       ...layout,
       uirevision: `${zoom}`,
@@ -220,23 +273,28 @@ function drawPanel(id) {
     },
     plotConfig,
   );
+  listen(box);
+  drawMarks(box);
   if (empty) return;
-  tickValues(box);
+  renewTicks(box);
   const whole = { "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] };
   onDoubleClick(box, () => structuredClone(whole));
 }
 
+const listening = new Set(); // panels
 const panelIds = document.getElementById("rate") ? Object.keys(PANELS) : [];
 
-function drawPanels() {
-  panelIds.forEach(drawPanel);
-}
+for (const id of panelIds) figures.set(id, () => drawPanel(id));
 
-redraws.push(drawPanels);
-
-/** Renew the ticks after each zoom. */
-function watchZoom() {
-  for (const box of panelIds.map((id) => document.getElementById(id))) {
-    box.on("plotly_relayout", () => tickValues(box));
-  }
+/** Renew the ticks after each zoom, and show a point after a click; once per panel. */
+function listen(box) {
+  if (listening.has(box)) return;
+  listening.add(box);
+  box.on("plotly_relayout", () => {
+    drawMarks(box);
+    renewTicks(box);
+  });
+  box.on("plotly_click", ({ points: [{ customdata }] }) => {
+    if (details && customdata !== null && customdata !== undefined) showPoint(customdata);
+  });
 }

@@ -33,7 +33,7 @@ function drawDetail(id, traces, xaxis, { lower = "", top = null } = {}) {
   box.hidden = traces[0].x.length === 0;
   if (box.hidden) return;
   const { layout, axis } = baseLayout(box);
-  const value = (text) => ({ ...axis, title: { text, standoff: 8 }, rangemode: "tozero" });
+  const value = (text) => ({ ...axis, automargin: true, title: { text, standoff: 8 }, rangemode: "tozero" });
   const upTo = top === null ? {} : { range: [0, top] };
   const two = lower && { yaxis2: { ...value(lower), domain: [0, 0.27], nticks: 4 } };
   Plotly.react(
@@ -42,7 +42,7 @@ function drawDetail(id, traces, xaxis, { lower = "", top = null } = {}) {
     {
       ...layout,
       hovermode: "closest",
-      xaxis: { ...axis, tickformat: "d", ...xaxis, anchor: lower ? "y2" : "y" },
+      xaxis: { ...axis, automargin: true, tickformat: "d", ...xaxis, anchor: lower ? "y2" : "y" },
       yaxis: { ...value("seconds"), domain: lower ? [0.38, 1] : [0, 1], ...upTo },
       ...two,
     },
@@ -67,6 +67,7 @@ function topOf({ at, seconds }, dropped) {
 }
 
 function drawSeries() {
+  if (!details) return;
   const { windows, warmup, dropped } = chosenRepeat();
   const { accent, quiet } = colors();
   const state = (at) => (at < warmup ? "excluded: warm-up" : at < dropped ? "excluded: before the steady state" : "");
@@ -141,6 +142,7 @@ function rankTrace(ranks, values, color, symbol, more = {}) {
 }
 
 function drawRanks() {
+  if (!details) return;
   const { ranks } = chosenRepeat();
   const { accent, quiet } = colors();
   const known = (values) => values.some((value) => value !== null);
@@ -172,11 +174,13 @@ function rankNotes(ranks, own, cpu) {
   return parts.join(" ");
 }
 
+figures.set("series", drawSeries);
+figures.set("ranks", drawRanks);
+
 function drawPoint() {
-  if (!details) return;
   about();
-  drawSeries();
-  drawRanks();
+  draw(["series", "ranks"]);
+  drawReplay();
 }
 
 function choosePoint(row) {
@@ -187,7 +191,6 @@ function choosePoint(row) {
   );
   repeatChoice.replaceChildren(...options);
   drawPoint();
-  drawReplay();
   saveView();
 }
 
@@ -207,27 +210,15 @@ async function start() {
   details = JSON.parse(await unpacked("details"));
   drawWhy();
   which.addEventListener("change", () => choosePoint(which.value));
-  repeatChoice.addEventListener("change", () => {
-    drawPoint();
-    drawReplay();
+  repeatChoice.addEventListener("change", drawPoint);
+  const rowOf = ({ target }) => target.closest("tr").dataset.row;
+  body.addEventListener("click", (event) => getSelection().isCollapsed && showPoint(rowOf(event)));
+  body.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") showPoint(rowOf(event));
   });
-  for (const id of panelIds) {
-    document.getElementById(id).on("plotly_click", ({ points: [{ customdata }] }) => {
-      if (customdata !== null && customdata !== undefined) showPoint(customdata);
-    });
-  }
-  for (const row of tableRows) {
-    row.tabIndex = 0;
-    row.title = "Show windows and ranks below";
-    row.addEventListener("click", () => getSelection().isCollapsed && showPoint(row.dataset.row));
-    row.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") showPoint(row.dataset.row);
-    });
-  }
   const first = data.run.lines[0]?.points ?? [];
   choosePoint(first.length > 0 ? first[first.length - 1].row : 0);
 }
 
-redraws.push(drawPoint);
 addEventListener("beforeprint", () => forPaper(true));
 addEventListener("afterprint", () => forPaper(false));

@@ -98,13 +98,11 @@ function followAddress() {
 
 restoreView(addressView());
 redraw();
-if (panelIds.length > 0) {
-  drawLegend();
-  watchZoom();
-}
+if (panelIds.length > 0) drawLegend();
 await start();
 firstPoint = which.value;
 restorePoint(addressView());
 restoring = false;
 addEventListener("hashchange", followAddress);
-document.documentElement.dataset.ready = "yes";
+started = true;
+showReady();

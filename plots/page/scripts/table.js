@@ -79,6 +79,8 @@ heads.forEach((head, at) =>
   }),
 );
 for (const row of tableRows) {
+  row.tabIndex = 0;
+  row.title = "Show windows and ranks below";
   row.classList.toggle("failed", !["ok", "unstable"].includes(data.run.rows[row.dataset.row].status));
 }
 document.getElementById("filter").addEventListener("input", (event) => {

@@ -12,6 +12,10 @@ const SHARES = {
 };
 const whyBars = document.getElementById("why-bars");
 let currentBar = null; // the row whose bar takes the focus by Tab
+const bars = new Map(); // made so far, by row
+const EVENTS = ["pointerover", "focusin"];
+let touched = null; // the row of the bar that was touched last
+let pointer = ""; // mouse, pen or touch
 
 /** The shares of a point above 0, by name; empty if they were not measured. */
 function sharesOf(row) {
@@ -36,6 +40,11 @@ function whyRows() {
   return details.map(({ why }, row) => (why ? row : -1)).filter((row) => kept.has(row) && shown(data.run.rows[row]));
 }
 
+/** The row of the bar that an event is about, or null. */
+function barRow({ target }) {
+  return target.closest("li")?.dataset.row ?? null;
+}
+
 function showEvidence(row) {
   document.getElementById("why-evidence").textContent =
     `${data.run.names[row]}: ${whyText(row)}; ${details[row].why.evidence}.`;
@@ -56,6 +65,7 @@ function stack(row) {
 function barOf(row) {
   const { verdict } = details[row].why;
   const name = data.run.names[row];
+  if (bars.has(row)) return bars.get(row);
   const item = element("li", "", {
     role: "option",
     "data-row": row,
@@ -63,33 +73,35 @@ function barOf(row) {
     tabindex: -1,
   });
   item.append(element("span", name), stack(row), element("span", verdict));
-  for (const event of ["mouseenter", "focus"]) item.addEventListener(event, () => showEvidence(row));
-  item.addEventListener("click", () => details && showPoint(row));
+  bars.set(row, item);
   return item;
 }
 
 /** Let Tab reach one bar: the current one if it is shown, otherwise the first. */
 function setCurrentBar(row) {
-  const bars = [...whyBars.children];
-  const found = bars.find((bar) => bar.dataset.row === String(row)) ?? bars[0];
-  for (const bar of bars) {
-    bar.tabIndex = bar === found ? 0 : -1;
-    bar.setAttribute("aria-selected", String(bar === found));
-  }
+  const wanted = bars.get(Number(row));
+  const found = wanted?.parentNode === whyBars ? wanted : whyBars.firstElementChild;
+  mark(bars.get(Number(currentBar)), false);
+  mark(found, true);
   currentBar = found?.dataset.row ?? null;
   return found;
 }
 
+function mark(bar, current) {
+  bar?.setAttribute("aria-selected", String(current));
+  if (bar) bar.tabIndex = current ? 0 : -1;
+}
+
 function moveBar(event) {
-  const bars = [...whyBars.children];
-  const at = bars.indexOf(document.activeElement);
-  const last = bars.length - 1;
+  const shownBars = [...whyBars.children];
+  const at = shownBars.indexOf(document.activeElement);
+  const last = shownBars.length - 1;
   const places = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last };
-  if (at >= 0 && event.key === "Enter") bars[at].click();
+  if (at >= 0 && event.key === "Enter") showPoint(barRow(event));
   if (at < 0 || !Object.hasOwn(places, event.key)) return;
   event.preventDefault();
   const to = Math.min(last, Math.max(0, places[event.key]));
-  setCurrentBar(bars[to].dataset.row).focus();
+  setCurrentBar(shownBars[to].dataset.row).focus();
 }
 
 /** Fill the table of shares, if it is open; a large run has many cells. */
@@ -117,7 +129,8 @@ function drawWhy() {
   const rows = whyRows();
   whyBars.replaceChildren(...rows.map(barOf));
   setCurrentBar(currentBar);
-  const used = Object.keys(SHARES).filter((name) => rows.some((row) => sharesOf(row).some(([one]) => one === name)));
+  const all = new Set(rows.flatMap((row) => sharesOf(row).map(([name]) => name)));
+  const used = Object.keys(SHARES).filter((name) => all.has(name));
   document.getElementById("why-legend").replaceChildren(
     ...used.map((name) => {
       const item = element("li", "");
@@ -129,7 +142,23 @@ function drawWhy() {
   drawWhyTable();
 }
 
+/** Show the point of a bar; a first touch shows its evidence only, as hover does. */
+function chooseBar(event) {
+  const row = barRow(event);
+  if (row === null) return;
+  const again = row === touched;
+  touched = pointer === "touch" ? row : null;
+  setCurrentBar(row);
+  showEvidence(row);
+  if (again || touched === null) showPoint(row);
+}
+
 if (whyBars) {
+  for (const event of EVENTS) {
+    whyBars.addEventListener(event, (one) => barRow(one) !== null && showEvidence(barRow(one)));
+  }
+  whyBars.addEventListener("pointerdown", ({ pointerType }) => (pointer = pointerType));
+  whyBars.addEventListener("click", chooseBar);
   whyBars.addEventListener("keydown", moveBar);
   document.getElementById("why-numbers").addEventListener("toggle", drawWhyTable);
 }

@@ -1,7 +1,6 @@
 """The page has the run's data, escaped, and stays small for large runs."""
 
 import dataclasses
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from results.record import Identity, Record
 from results.repeat import RepeatSummary
 from results.run import Run, load
 from results.scaling import rows_of
-from tests.support.pages.pages import HOSTILE, block, details, hostile, pace, run_of
+from tests.support.pages.pages import HOSTILE, block, details, hostile, pace, run_of, unpacked
 from tests.support.paths import ROOT
 from tests.support.runs.records import points, record
 from tests.support.runs.stores import stored
@@ -70,7 +69,7 @@ def test_the_page_holds_results_csv_as_it_is(tmp_path: Path) -> None:
     stored(tmp_path, record([[1, 2.0, 2.1]]), record([[1, 1.2, 1.0]], devices=2))
     build(load(tmp_path))
     text = (tmp_path / "report" / "index.html").read_text()
-    data = json.loads(block(text, "data"))
+    data = unpacked(text, "data")
     assert data["run"]["csv"] == (tmp_path / "report" / "results.csv").read_text()
 
 
@@ -87,7 +86,7 @@ def test_what_hosts_and_logs_say_is_no_markup() -> None:
     assert "alert(1)" in text
     assert "<script>alert" not in text
     assert "<!--" not in without_libraries(text)
-    assert json.loads(block(text, "data"))["run"]["csv"].count("alert(1)") == 2
+    assert unpacked(text, "data")["run"]["csv"].count("alert(1)") == 2
     assert details(text)[0]["repeats"][0]["ranks"]["host"] == [HOSTILE]
 
 
@@ -105,7 +104,7 @@ def test_a_failed_point_stands_with_its_cause() -> None:
     (cause,) = re.findall(r"<li><strong>alexnet local x2</strong>.*?</li>", text, re.DOTALL)
     assert "hung" in cause
     assert "broken" in cause
-    (failed,) = json.loads(block(text, "data"))["run"]["failed"]
+    (failed,) = unpacked(text, "data")["run"]["failed"]
     assert failed["row"] == 1
 
 
@@ -172,17 +171,17 @@ def test_the_page_says_how_its_numbers_are_checked() -> None:
 
 def test_another_run_is_drawn_behind_under_its_name() -> None:
     one, other = run_of(record([[1, 2.0, 2.1]])), run_of(record([[1, 3.0, 3.1]]), folder=Path("b"))
-    data = json.loads(block(page(one, over=other), "data"))
+    data = unpacked(page(one, over=other), "data")
     assert data["over"]["name"] == "b"
     assert data["over"]["csv"] != data["run"]["csv"]
-    assert json.loads(block(page(one), "data"))["over"] is None
+    assert unpacked(page(one), "data")["over"] is None
 
 
 def test_a_line_stands_where_the_second_host_begins() -> None:
     run = run_of(*points({devices: 100.0 * devices for devices in (8, 16, 32, 64)}))
-    assert json.loads(block(page(run), "data"))["run"]["second_host"] == pytest.approx(512**0.5)
+    assert unpacked(page(run), "data")["run"]["second_host"] == pytest.approx(512**0.5)
     run = run_of(*points({devices: 100.0 * devices for devices in (8, 16)}))
-    assert json.loads(block(page(run), "data"))["run"]["second_host"] is None
+    assert unpacked(page(run), "data")["run"]["second_host"] is None
 
 
 def test_a_large_run_stays_below_4_mb_and_says_what_it_left_out() -> None:

@@ -1,13 +1,12 @@
 """Ratios of a run to the overlaid one: panel, table, and runs that share nothing."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from plots.page.page import page
 from plots.page.ratios import ratio_table
-from tests.support.pages.pages import block, run_of
+from tests.support.pages.pages import run_of, unpacked
 from tests.support.runs.scenes import point, three
 
 
@@ -27,7 +26,7 @@ def test_each_point_has_its_ratio_with_the_interval_of_the_comparison() -> None:
     assert (named["point"], named["A"], named["B"]) == ("alexnet local x2", "18.00", "9.000")
     assert (named["B / A"], named["verdict"]) == ("0.500", "regressed")
     text = page(now, over=before)
-    data = json.loads(block(text, "data"))
+    data = unpacked(text, "data")
     assert data["ratios"]["2"][0] == pytest.approx(2.0)
     assert "<td>0.500</td>" in text
     assert 'id="ratio"' in text
@@ -50,7 +49,7 @@ def test_runs_that_share_no_point_have_no_ratio() -> None:
         text = page(now, over=other)
         assert 'id="ratio"' not in text
         assert "has a result in both" in text
-        assert json.loads(block(text, "data"))["ratios"] is None
+        assert unpacked(text, "data")["ratios"] is None
     assert 'id="ratios"' not in page(now)
 
 

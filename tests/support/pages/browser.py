@@ -56,7 +56,7 @@ def visit(
     # A page that is open stays if its fragment alone changes.
     tab.goto("about:blank")
     tab.goto(f"{path.as_uri()}#{fragment}" if fragment else path.as_uri())
-    tab.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+    ready(tab)
     yield tab
     for event, listener in listeners.items():
         tab.remove_listener(event, listener)
@@ -66,6 +66,12 @@ def visit(
     else:
         tab.context.close()
     assert trouble == []
+
+
+def ready(tab: Page) -> None:
+    """Wait until all figures show the page's present view."""
+    # A selector would search a large page again and again.
+    tab.wait_for_function("document.documentElement?.dataset.ready === 'yes'", timeout=60_000)
 
 
 # A used tab draws the next page in a third of the CPU time.

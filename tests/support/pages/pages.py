@@ -35,8 +35,13 @@ def block(text: str, name: str) -> str:
     return found[1]
 
 
+def unpacked(text: str, name: str) -> Any:
+    """Return the JSON of a data block: "data", or the "details" of points."""
+    return json.loads(gzip.decompress(base64.b64decode(block(text, name))))
+
+
 def details(text: str) -> Any:
-    return json.loads(gzip.decompress(base64.b64decode(block(text, "details"))))
+    return unpacked(text, "details")
 
 
 def pace(rank: int, seconds: float, own: float | None = None) -> RankSpeed:

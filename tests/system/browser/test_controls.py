@@ -21,7 +21,7 @@ from tests.support.pages.browser import (
     visit,
 )
 from tests.support.pages.browser import points as two_networks
-from tests.support.pages.pages import run_of
+from tests.support.pages.pages import run_of, unpacked
 from tests.support.repeats import slow
 from tests.support.runs.records import points, record
 
@@ -57,12 +57,12 @@ def test_hover_shows_six_digits_or_all_whole_ones(browser: Browser, tmp_path: Pa
             assert f"images/s: {digits}95 % CI" in hover(tab, "rate", place)
 
 
-def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(shown: Page) -> None:
+def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(shown: Page, report: Path) -> None:
     assert "failed: broken" in hover(shown, "rate", 11)
     (cross,) = [trace for trace in traces(shown, "rate") if trace["yaxis"] == "y2"]
     assert (cross["rows"], cross["x"]) == ([11], [4])
     code = "() => document.getElementById('rate').data.at(-1).marker.line.color"
-    lines = shown.evaluate("JSON.parse(document.getElementById('data').textContent).run.lines")
+    lines = unpacked((report / "index.html").read_text(), "data")["run"]["lines"]
     assert shown.evaluate(code) == [lines[2]["color"]]
 
 

@@ -1,7 +1,6 @@
 """The page in Chromium: point details, dark mode, phone, paper, hostile hosts."""
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from plots.page.page import page
 from results.run import load
 from tests.support.pages.browser import PANELS, double_click, hover, made, rows_of_csv, visit
-from tests.support.pages.pages import HOSTILE, hostile, run_of
+from tests.support.pages.pages import HOSTILE, hostile, run_of, unpacked
 from tests.support.paths import ROOT
 from tests.support.runs.records import record
 
@@ -227,12 +226,12 @@ def test_hover_of_the_committed_run_shows_what_it_committed(
     demo = ROOT / "docs" / "runs" / "demo"
     path = tmp_path / "index.html"
     path.write_text(page(load(demo)))
+    assert unpacked(path.read_text(), "data")["run"]["name"] == "demo"
     rows = rows_of_csv(demo / "report")
     place = next(at for at, row in enumerate(rows) if row["speedup_device"] not in {"", "1.0"})
     with visit(browser, path) as tab:
         held = float(rows[place]["images_per_second"])
         assert f"images/s: {held:.6g}" in hover(tab, "rate", place)
-        assert json.loads(tab.locator("#data").text_content() or "")["run"]["name"] == "demo"
 
 
 @pytest.mark.slow

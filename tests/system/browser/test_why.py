@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -94,3 +95,20 @@ def test_bars_of_a_simulation_are_marked_and_texts_are_escaped(
         assert tab.locator("#why script").count() == 0
     path.write_text(page(run_of(record([[1.0] * 6], engine="fake"))))
     assert "<h2>Why (SIMULATED)</h2>" in path.read_text()
+
+
+def test_a_first_touch_of_a_bar_shows_its_evidence_and_a_second_one_its_point(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(page(study()))
+    size: Any = {"width": 390, "height": 844}
+    with visit(browser, path, viewport=size, has_touch=True) as tab:
+        bar, point = tab.locator("#why-bars li").nth(2), tab.locator("#which")
+        before = point.input_value()
+        assert before != "2"
+        bar.tap()
+        assert "tiny local x1: not measured; " in tab.locator("#why-evidence").inner_text()
+        assert (point.input_value(), bar.get_attribute("aria-selected")) == (before, "true")
+        bar.tap()
+        assert point.input_value() == "2"

@@ -1,0 +1,127 @@
+"""Panels of many points: few traces, and one path per kind of mark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.support.pages.browser import (
+    PANELS,
+    drawn_rows,
+    hover,
+    made,
+    number,
+    ready,
+    rows_of_csv,
+    traces,
+    visit,
+)
+from tests.support.runs.records import record
+
+pytestmark = pytest.mark.browser
+
+BATCHES, COUNTS = range(1, 28), (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a report of 540 points: 27 lines in each of two networks."""
+    found = [
+        record(
+            [[9.0, *(scale * (one + batch / 99) for one in (1.0, 1.1, 1.2))]],
+            network=network,
+            devices=devices,
+            kvstore="device",
+            batch_per_device=batch,
+        )
+        for network, scale in (("alexnet", 1), ("tiny", 40))
+        for batch in BATCHES
+        for devices in COUNTS
+    ]
+    return made(tmp_path_factory.mktemp("large"), *found)
+
+
+@pytest.fixture(scope="module")
+def crowded(browser: Browser, large: Path) -> Iterator[Page]:
+    with visit(browser, large / "index.html") as tab:
+        yield tab
+
+
+def marks(tab: Page, panel: str) -> int:
+    """Return the number of marks that the page itself draws, without error bars."""
+    code = """id => [...document.querySelectorAll(`#${id} .marks path`)]
+        .filter(one => !one.style.fill.includes("none"))
+        .map(one => one.getAttribute("d").split("M").length - 1).reduce((a, b) => a + b, 0)"""
+    found: int = tab.evaluate(code, panel)
+    return found
+
+
+def test_lines_of_equal_looks_are_one_trace_with_all_their_points(crowded: Page) -> None:
+    points = 2 * len(BATCHES) * len(COUNTS)
+    for panel in PANELS:
+        assert drawn_rows(crowded, panel) - {None} == set(range(points))
+    assert len(traces(crowded, "rate")) == 24  # 12 markers for each network, not 54 lines
+    for panel, each in (("rate", 1), ("speedup", 1), ("efficiency", 1), ("windows", 4)):
+        assert crowded.locator(f"#{panel} .point").count() == 0
+        assert marks(crowded, panel) == each * points
+    ends = crowded.evaluate("document.getElementById('rate').data.map(one => [one.x, one.y])")
+    assert all((x is None) == (y is None) for xs, ys in ends for x, y in zip(xs, ys, strict=True))
+
+
+def test_points_of_a_crowded_panel_have_hover_keys_and_clicks(crowded: Page, large: Path) -> None:
+    rows = rows_of_csv(large)
+    for row in (0, 10, 280):
+        assert f"images/s: {number(rows[row]['images_per_second']):.6g}" in hover(
+            crowded, "rate", row
+        )
+    assert "window" in hover(crowded, "windows", 259)
+    crowded.mouse.move(0, 0)
+    crowded.locator("#rate").focus()
+    spoken = crowded.locator("#spoken")
+    for key, text in (
+        ("ArrowRight", "(batch_per_device 1)"),
+        ("End", "alexnet device x10"),
+        ("ArrowRight", "alexnet device x10"),  # its line ends
+        ("ArrowDown", "(batch_per_device 13)"),  # of the same trace
+    ):
+        crowded.keyboard.press(key)
+        assert text in spoken.inner_text()
+    crowded.keyboard.press("Enter")
+    assert "x10" in crowded.locator("#about").inner_text()
+
+
+def test_a_panel_of_fewer_points_has_the_marks_of_plotly_again(crowded: Page) -> None:
+    crowded.get_by_role("button", name="tiny").click()
+    ready(crowded)
+    assert max(drawn_rows(crowded, "rate") - {None}) == 269
+    assert crowded.locator("#rate .point").count() == 270
+    assert marks(crowded, "rate") == 0
+    crowded.get_by_role("button", name="tiny").click()
+    ready(crowded)
+    assert marks(crowded, "rate") == 540
+
+
+def test_marks_move_with_a_zoom(crowded: Page) -> None:
+    code = "document.querySelector('#rate .marks path').getAttribute('d')"
+    before = crowded.evaluate(code)
+    crowded.evaluate("Plotly.relayout('rate', {'xaxis.range': [0, 0.5]})")
+    assert crowded.evaluate(code) != before
+    crowded.get_by_role("button", name="Reset zoom").click()
+    ready(crowded)
+    assert crowded.evaluate(code) == before
+
+
+def test_points_stay_beside_their_number_of_devices(crowded: Page) -> None:
+    for trace in traces(crowded, "rate"):
+        for x in filter(None, trace["x"]):
+            assert min(abs(x / count - 1) for count in COUNTS) < 0.07
+
+
+def test_a_picture_of_a_crowded_panel_has_its_marks(crowded: Page) -> None:
+    crowded.get_by_label("Picture of").select_option("speedup")
+    with crowded.expect_download() as waiting:
+        crowded.get_by_role("button", name="Download SVG").click()
+    text = Path(waiting.value.path()).read_text()
+    assert text.count("<path") > 2 * 540  # marks and error bars
+    assert "alexnet, 3 lines" in text
