@@ -83,8 +83,8 @@ def predictions(argv: Sequence[str]) -> Iterator[Prediction | SpecError]:
     if recipe is None:
         recipe = Recipe(short_edge=max(options.image_shape[1:]))
     # Load MXNet only after the options are validated.
-    from bench.training.checkpoint import predictor  # noqa: PLC0415
-    from bench.training.worker import device_contexts  # noqa: PLC0415
+    from bench.training.mxnet.checkpoint import predictor  # noqa: PLC0415
+    from bench.training.mxnet.worker import device_contexts  # noqa: PLC0415
 
     epoch = typed["load_epoch"]
     epoch = input_format.newest_epoch(prefix) if epoch is None else epoch

@@ -97,11 +97,11 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
     options = parse([*reading, "--test-io=1", "--network=tiny"])
     # Load MXNet only after the options are validated.
-    from bench.data import loader  # noqa: PLC0415
     from bench.data.partition import whole_data  # noqa: PLC0415
     from bench.training import validation  # noqa: PLC0415
-    from bench.training.checkpoint import predictor  # noqa: PLC0415
-    from bench.training.worker import device_contexts  # noqa: PLC0415
+    from bench.training.mxnet.checkpoint import predictor  # noqa: PLC0415
+    from bench.training.mxnet.inputs import validation_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import device_contexts  # noqa: PLC0415
 
     whole = whole_data(options.data_train)
     size = min(options.batch_size, whole.epoch)
@@ -113,7 +113,7 @@ def score(argv: Sequence[str]) -> dict[str, float]:
         device_contexts(options)[0],
     )
     sums: dict[int, validation.Score] = {}
-    for data, label, kept in loader.validation_batches(options, whole, size):
+    for data, label, kept in validation_batches(options, whole, size):
         scores, labels = run(data)[:kept], label.asnumpy()[:kept]
         asked = asked or metrics("acc,top_k_accuracy_5" if scores.shape[1] > 5 else "acc")
         sums = sums or dict.fromkeys(_ks(asked, scores.shape[1]), validation.Score())

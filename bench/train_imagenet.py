@@ -83,15 +83,15 @@ def _run(options: Options) -> "TrainingSummary":
     announce_rendezvous()
     # Load MXNet only after the options are validated.
     if options.test_io:
-        from bench.training.input_rate import time_input  # noqa: PLC0415
+        from bench.training.mxnet.input_rate import time_input  # noqa: PLC0415
 
         return time_input(options)
     if options.bandwidth:
-        from bench.training.bandwidth import time_transfers  # noqa: PLC0415
+        from bench.training.mxnet.bandwidth import time_transfers  # noqa: PLC0415
 
         return time_transfers(options)
     instructions = prepare_arithmetic(options.dtype)
-    from bench.training.loop import train  # noqa: PLC0415
+    from bench.training.mxnet.backend import train  # noqa: PLC0415
 
     return train(options, {"instructions": instructions, "variables": computing()})
 

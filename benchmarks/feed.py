@@ -18,6 +18,7 @@ from bench.data import loader
 from bench.data.partition import whole_data
 from bench.data.shards import shards
 from bench.environment import describe
+from bench.training.mxnet import inputs
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options, parse
 from launch.hosts import ROOT
@@ -56,7 +57,7 @@ def _theirs(options: Options, **more: str) -> Iterator[tuple[Any, Any]]:
 
 def _ours(options: Options) -> Iterator[tuple[Any, Any]]:
     portion = whole_data(options.data_train)
-    return loader.training_batches(options, portion, loader.shuffled_orders(options, portion))
+    return inputs.training_batches(options, portion, loader.shuffled_orders(options, portion))
 
 
 WAYS: dict[str, Callable[[Options], Iterator[tuple[Any, Any]]]] = {
@@ -77,7 +78,7 @@ def _train(batches: Iterator[tuple[Any, Any]]) -> dict[str, float]:
     def steps(least: float) -> dict[str, float]:
         count, cpu, start = 0, time.process_time(), time.perf_counter()
         while (seconds := time.perf_counter() - start) < least:
-            (data,), (label,) = loader.split(*next(batches), [mx.cpu(0)])
+            (data,), (label,) = inputs.split(*next(batches), [mx.cpu(0)])
             with mx.autograd.record():
                 loss = loss_of(net(data), label)
             loss.backward()

@@ -36,8 +36,8 @@ def options(network: str, batch: int, dtype: str) -> Options:
 
 def ours(asked: Options) -> Callable[[], object]:
     """Return a function that runs one step of a worker."""
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415 - loads MXNet
-    from bench.training.worker import build_worker, step  # noqa: PLC0415
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415 - loads MXNet
+    from bench.training.mxnet.worker import build_worker, step  # noqa: PLC0415
 
     worker = build_worker(asked)
     batches = synthetic_batches(asked, worker.contexts, worker.rank)
@@ -54,10 +54,10 @@ def module(asked: Options) -> Callable[[], object]:
 
     Module with its store, SGD and accuracy.
     """
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415
-    from bench.training.checkpoint import symbol  # noqa: PLC0415 - loads MXNet
+    from bench.training.mxnet.checkpoint import symbol  # noqa: PLC0415 - loads MXNet
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_network  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build_network  # noqa: PLC0415
 
     net = build_network(asked, [mx.cpu()])
     shape = (asked.batch_size, *asked.image_shape)

@@ -73,12 +73,12 @@ def _classes(registered: Mapping[str, type]) -> dict[tuple[str, str], type]:
     A command may hold them and plain values. None of them writes a file or starts a program,
     whatever its arguments are.
     """
+    from bench.training.mxnet.sgd import Sgd  # noqa: PLC0415
     from bench.training.optimizer import (  # noqa: PLC0415
         OPTIMIZERS,
         Epochs,
         Schedule,
     )
-    from bench.training.sgd import Sgd  # noqa: PLC0415
 
     known = [Sgd, Schedule, Epochs, *(registered[name] for name in OPTIMIZERS)]
     return {(one.__module__, one.__name__): one for one in known}

@@ -8,40 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench import events
-from bench.data import input_format, loader, page_cache
+from bench.data import loader, page_cache
 from bench.data.partition import worker_partition
 from bench.data.shards import shards
+from bench.engines.engine import Comm
 from bench.errors import SpecError, error_line
-from bench.kvstores import find_kvstore
 from bench.notes import Note, NoteKind, texts
 from bench.statistics.budget import LEAST_WINDOWS, Budget, end_reason, is_checkpoint
 from bench.statistics.stopping_rule import per_image_seconds
 from bench.statistics.stopwatch import Stopwatch
-from bench.training import checkpoint, profiling, validation
-from bench.training.kvstore import (
-    any_worker,
-    barrier,
-    broadcast_from_first,
-    sums_over_workers,
-)
-from bench.training.mxnet_shim import mx, rounds_to_tf32
+from bench.training import validation
+from bench.training.backend import Backend
+from bench.training.batch import epoch_images, epoch_steps
 from bench.training.optimizer import rate_notes
 from bench.training.options import Options
-from bench.training.profiling import profile
 from bench.training.progress import ProgressLines, training_progress
-from bench.training.worker import (
-    Worker,
-    build_worker,
-    epoch_images,
-    epoch_steps,
-    gradient_bytes,
-    gradients,
-    keeps_state,
-    trainable_parameters,
-    training_state,
-    update,
-    weight_digest,
-)
 from im2rec_tools.terminal import echo
 
 _REASONS = ("", "precision", "seconds")
@@ -57,7 +38,7 @@ _REPORT_SECONDS = 5.0
 _EPOCH_SEED = 100_003
 
 
-def window_steps(worker: Worker) -> tuple[int, ...]:
+def window_steps(worker: Backend) -> tuple[int, ...]:
     """Return the steps of each window of an epoch; the same for every worker of a job."""
     options = worker.options
     if not options.has_epochs:
@@ -67,17 +48,15 @@ def window_steps(worker: Worker) -> tuple[int, ...]:
     return (options.steps_per_window,) * whole + ((rest,) if rest else ())
 
 
-def worker_batches(worker: Worker) -> Generator[loader.Batch]:
+def worker_batches(worker: Backend) -> Generator[Any]:
     """Yield synthetic or real batches on the worker's devices, without end."""
     options = worker.options
     if options.benchmark:
-        yield from loader.synthetic_batches(
-            options, worker.contexts, worker.part.first, worker.batches
-        )
+        yield from worker.synthetic()
     mine = worker_partition(options.data_train, worker.rank, worker.num_workers)
     orders = loader.shuffled_orders(options, mine)
-    for data, label in loader.training_batches(options, mine, orders, worker.reader):
-        yield loader.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
+    for buffer in loader.training_batches(options, mine, orders, worker.buffer, worker.reader):
+        yield worker.load(buffer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,36 +83,39 @@ class TrainingSummary:
     own_seconds: tuple[float, ...] = ()
 
 
-def budget_of(options: Options) -> Budget:
+def budget_of(options: Options, comm: Comm) -> Budget:
     """Return the precision and the limits of measuring.
 
     Asynchronous jobs run every window.
     """
     return Budget(
-        precision=0.0 if not find_kvstore(options.kv_store).waits else options.precision,
+        precision=options.precision if comm.waits else 0.0,
         windows=options.windows,
         seconds=options.budget_seconds,
     )
 
 
+# Returns the first worker's value; all workers call it with a new number.
+Broadcast = Callable[[int, float], float]
+
+
 def stop_reason(
-    store: Any | None, windows: Sequence[dict[str, Any]], budget: Budget, warmup: int
+    broadcast: Broadcast | None, windows: Sequence[dict[str, Any]], budget: Budget, warmup: int
 ) -> str:
     """Return why measuring ends: 'windows', 'precision' or 'seconds'; '' to continue.
 
     The workers of a synchronous job wait for each other in every window, so their windows agree.
-    The first worker decides, and all stop after the same window. Without a kvstore, or with one
-    inside the process, each worker decides for itself.
+    The first worker decides, and all stop after the same window. Without `broadcast`, each worker
+    decides for itself.
     """
     found = end_reason(per_image_seconds(windows), budget, warmup)
     measured = len(windows) - warmup
-    alone = store is None or not find_kvstore(store.type).spans
     only_windows = not (budget.precision or budget.seconds)
-    if alone or only_windows or measured >= budget.windows:
+    if broadcast is None or only_windows or measured >= budget.windows:
         return found
     if measured < 1 or (measured >= LEAST_WINDOWS and not is_checkpoint(measured)):
         return ""
-    return _REASONS[round(broadcast_from_first(store, word=measured, value=_REASONS.index(found)))]
+    return _REASONS[round(broadcast(measured, _REASONS.index(found)))]
 
 
 def measure(
@@ -157,46 +139,38 @@ def measure(
     )
 
 
-def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
+def batch_notes(options: Options, comm: Comm, whole: int, images: int) -> Iterator[Note]:
     """Yield notes on a global batch of `whole` images, with `images` per epoch."""
     if whole > images:
         yield Note(NoteKind.BATCH_ABOVE_EPOCH, {"batch": whole, "images": images})
-    if options.windows or not find_kvstore(options.kv_store).waits or options.lr_epochs.warmup:
+    if options.windows or not comm.waits or options.lr_epochs.warmup:
         return  # a measurement of throughput, no global batch, or the remedy
     if whole > _MANY_CLASSES * options.num_classes:
         yield Note(NoteKind.BATCH_ABOVE_CLASSES, {"batch": whole, "classes": options.num_classes})
 
 
-def learning_notes(options: Options, whole: int) -> Iterator[Note]:
+def learning_notes(options: Options, comm: Comm, whole: int) -> Iterator[Note]:
     """Yield notes on the learning rate of a job that trains all its epochs.
 
     Measurements of throughput, fine-tuning and continued jobs have other rates for other reasons,
     and an asynchronous kvstore has no global batch.
     """
     other = options.windows or options.benchmark or options.pretrained or options.load_epoch
-    if not other and find_kvstore(options.kv_store).waits:
+    if not other and comm.waits:
         warmup = options.lr_epochs.warmup
         yield from rate_notes(options.optimizer, lr=options.lr, batch=whole, warmup=warmup)
 
 
-def bytes_each_way(options: Options, parameter_bytes: int) -> int:
-    """Return the bytes per step that a worker pushes and pulls: the mean of both.
+def traffic_notes(wire_bytes: int, windows: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
+    """Yield a note if a step computes too little for the data it exchanges.
 
-    Compression makes only the pushed gradients smaller.
+    `wire_bytes`: bytes per step that a worker sends, which are as many as it receives.
     """
-    pushed = parameter_bytes / (16 if options.gc_type == "2bit" else 1)  # 2 bits for 32
-    return round((pushed + parameter_bytes) / 2)
-
-
-def traffic_notes(
-    options: Options, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
-) -> Iterator[Note]:
-    """Yield a note if a step computes too little for the data it exchanges."""
-    if not find_kvstore(options.kv_store).spans or not windows:
+    if not wire_bytes or not windows:
         return
     last = windows[-1]
     seconds = last["cpu_seconds"] / last["steps"]
-    megabytes = 2 * bytes_each_way(options, parameter_bytes) / 1e6
+    megabytes = 2 * wire_bytes / 1e6
     if megabytes * 1e6 > _MANY_BYTES_PER_SECOND * seconds:
         yield Note(NoteKind.LITTLE_COMPUTING, {"megabytes": megabytes, "seconds": seconds})
 
@@ -214,7 +188,7 @@ def print_notes(notes: Iterable[Note]) -> None:
         echo(f"note: {line}", err=True)
 
 
-def is_probe_due(worker: Worker, windows: int) -> bool:
+def is_probe_due(worker: Backend, windows: int) -> bool:
     """Return whether to probe this worker's computation before window `windows`.
 
     With real images, a probe would give the reader time that it does not have in training. A worker
@@ -226,64 +200,68 @@ def is_probe_due(worker: Worker, windows: int) -> bool:
     recorded = not alone or (bool(options.windows) and events.has_stream())
     measured = windows - options.warmup_windows
     timed = options.benchmark and not options.has_epochs
-    due = timed and recorded and find_kvstore(options.kv_store).waits
+    due = timed and recorded and worker.comm.waits
     return due and 0 <= measured < _PROBES
 
 
-def final_probes(worker: Worker, feed: Generator[loader.Batch]) -> tuple[float, ...]:
+def final_probes(worker: Backend, feed: Generator[Any]) -> tuple[float, ...]:
     """Probe this worker's computation on a batch of real images after the last window.
 
     Ends the reader first, whose threads would take the probes' time. All workers must call this.
     """
     options = worker.options
-    if options.benchmark or not options.windows or not find_kvstore(options.kv_store).waits:
+    if options.benchmark or not options.windows or not worker.comm.waits:
         return ()
     batch = next(feed)
     feed.close()
     return tuple(compute_seconds(worker, batch) for _ in range(_PROBES))
 
 
-def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
+def compute_seconds(worker: Backend, batch: Any) -> float:
     """Return the seconds of forward and backward alone, without exchange or update.
 
     Returns when all workers are done, so that the next window starts for all at once.
     """
-    mx.nd.waitall()
+    worker.wait()
     start = time.perf_counter()
-    gradients(worker, batch)
-    mx.nd.waitall()
+    worker.compute(batch)
+    worker.wait()
     seconds = time.perf_counter() - start
-    barrier(worker.kvstore)
+    worker.barrier()
     return seconds
 
 
+def traced(options: Options, numbers: range) -> range:
+    """Return the batches of a window, counted from 1, that --profile-batches names."""
+    first, last = options.profile_batches or (0, -1)
+    return range(max(first, numbers.start), min(last + 1, numbers.stop))
+
+
 def time_window(
-    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int, before: int
+    worker: Backend, feed: Iterator[Any], steps: int, index: int, before: int
 ) -> dict[str, Any]:
-    """Time `steps` steps; wait for MXNet's work only before and after them.
+    """Time `steps` steps; wait for the work only before and after them.
 
     `before`: batches of the windows before this one, the last of which may be shorter.
     """
     numbers = range(before + 1, before + steps + 1)
-    profiled = profiling.profiled(worker, numbers)
-    mx.nd.waitall()
+    profiled = traced(worker.options, numbers)
+    worker.wait()
     waited = worker.reader.waited
     worker.delays.start()
     clock = Stopwatch()
     for number in numbers:
         batch = next(feed)
         if number in profiled[:1]:
-            profiling.start()
-        losses = gradients(worker, batch)
-        profiling.print_statistics(worker, batch, number)
-        update(worker)
+            worker.start_trace()
+        losses = worker.step(batch, number)
         if number in profiled[-1:]:
-            profiling.stop()
-    mx.nd.waitall()
+            worker.stop_trace()
+    worker.wait()
     window = clock.window(index, steps * worker.options.batch_size, steps)
     window |= worker.delays.end()
     window["input_wait"] = worker.reader.waited - waited
-    loss = sum(float(part.mean().asscalar()) for part in losses) / len(losses)
+    loss = worker.loss(losses)
     if not math.isfinite(loss):
         raise FloatingPointError(
             error_line(
@@ -297,7 +275,7 @@ def time_window(
 
 
 def _probed_window(
-    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int, before: int
+    worker: Backend, feed: Iterator[Any], steps: int, index: int, before: int
 ) -> dict[str, Any]:
     """Time a window, after a probe of this worker's computation if one is due."""
     if not is_probe_due(worker, index):
@@ -309,29 +287,31 @@ def _probed_window(
     return found | {"own_seconds": own}
 
 
-def validate(worker: Worker) -> validation.Score:
+def validate(worker: Backend) -> validation.Score:
     """Return this rank's score on its share of the validation images."""
     options = worker.options
     mine = worker_partition(options.data_val, worker.rank, worker.num_workers)
-    images = loader.validation_batches(options, mine, min(mine.images, options.batch_size))
+    size = min(mine.images, options.batch_size)
+    images = loader.validation_batches(options, mine, size, worker.buffer)
     reported = [time.monotonic()]
-
-    def scores_of(data: Any) -> Any:
-        images = data.as_in_context(worker.contexts[0]).astype(options.array_dtype)
-        return worker.net(images).astype("float32").asnumpy()
 
     def report(total: int) -> None:
         if time.monotonic() - reported[-1] > _REPORT_SECONDS:
             reported.append(time.monotonic())
             _emit(worker, "validating", {"total": total})
 
-    return validation.score_batches(images, scores_of, options.top_k, report)
+    return validation.score_batches(images, worker.scores, options.top_k, report)
 
 
-def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingSummary:
+def train(
+    options: Options,
+    build: Callable[[Options], Backend],
+    facts: Mapping[str, Any] | None = None,
+) -> TrainingSummary:
     """Train until the windows, the stop accuracy or the last epoch is reached.
 
-    `facts`: additional facts for this worker's record.
+    `build` joins the job's other workers and builds the network. `facts`: additional facts for this
+    worker's record.
     """
     # Before the rendezvous, so that no worker has started to read.
     found = (
@@ -339,21 +319,11 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         if options.benchmark
         else page_cache.describe(page_cache.residency(shards(options.data_train)))
     )
-    worker = build_worker(options)
-    check_validation(worker)
+    worker = build(options)
+    check_validation(options, worker.num_workers)
     if options.model_prefix and worker.rank == 0:
-        checkpoint.make_folder(options.model_prefix)
-        checkpoint.check_network(
-            worker.net,
-            options.model_prefix,
-            options.image_shape,
-            loaded=bool(options.load_epoch),
-        )
-        input_format.check_prefix(options.model_prefix, input_format.described(options))
-        older = input_format.newest_epoch(options.model_prefix)
-        if older > options.load_epoch:
-            echo(_replaced(options, older), err=True)
-    with profile(worker):
+        worker.check_saving()
+    with worker.profile():
         windows, ended, accuracy, own = _epochs(worker, {**found, **(facts or {})})
     return TrainingSummary(
         rank=worker.rank,
@@ -361,70 +331,43 @@ def train(options: Options, facts: Mapping[str, Any] | None = None) -> TrainingS
         windows=tuple(windows),
         ended=ended,
         accuracy=accuracy,
-        joined=find_kvstore(options.kv_store).waits,
+        joined=worker.comm.waits,
         own_seconds=own,
-        weight_hash=weight_digest(worker),
-        device_memory=device_memory(options.gpus, mx.context.gpu_memory_info),
+        weight_hash=worker.digest(),
+        device_memory=worker.device_memory(),
         notes=_notes(worker, windows) if worker.rank == 0 else (),
     )
 
 
-def _replaced(options: Options, older: int) -> str:
-    """Return a note on older checkpoints of the prefix, up to epoch `older`."""
-    first, last = options.load_epoch + 1, min(older, options.num_epochs)
-    which = f"epoch {first}" if first == last else f"epochs {first} to {last}"
-    replaces = f", and this one replaces {which}" if options.has_epochs else ""
-    again = options.pretrained and options.pretrained != options.model_prefix
-    continues = "; without --pretrained-model, --load-epoch continues them" if again else ""
-    return (
-        f"note: {options.model_prefix} has checkpoints of an earlier training up to epoch {older}"
-        f"{replaces}. Another --model-prefix keeps them{continues}. bench.score and bench.predict "
-        "use the newest epoch unless --load-epoch names another"
-    )
-
-
-def device_memory(
-    gpus: Sequence[int], memory_of: Callable[[int], tuple[int, int]]
-) -> dict[str, int]:
-    """Return the peak memory of the fullest GPU, by the name of its fact.
-
-    MXNet keeps the memory of its arrays until the process ends, so that the memory in use at the
-    end is the peak. It includes that of other programs. `memory_of` returns the free and total
-    bytes of a GPU.
-    """
-    used = [total - free for free, total in map(memory_of, gpus)]
-    return {"peak_device_memory_bytes": max(used)} if used else {}
-
-
-def check_validation(worker: Worker) -> None:
+def check_validation(options: Options, workers: int) -> None:
     """Raise SpecError if a worker of the job has no validation image."""
-    options = worker.options
-    if options.data_val and not worker_partition(options.data_val, 0, worker.num_workers).fewest:
+    if options.data_val and not worker_partition(options.data_val, 0, workers).fewest:
         raise SpecError(
             error_line(
                 options.data_val,
-                expected=f"at least one validation image per worker ({worker.num_workers} workers)",
+                expected=f"at least one validation image per worker ({workers} workers)",
                 fix="Add images, or leave out --data-val",
             )
         )
 
 
-def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
+def _notes(worker: Backend, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
     found: list[Note] = []
     if not worker.options.gpus:  # on GPUs, the CPU time is not the computation
-        found += traffic_notes(worker.options, gradient_bytes(worker), windows)
+        found += traffic_notes(worker.wire_bytes(), windows)
     rose = [*loss_notes(worker.options.num_classes, windows)]
     if not worker.options.benchmark:
         images = epoch_images(worker.options, worker.num_workers)
-        found += batch_notes(worker.options, worker.part.whole, images)
-        found += () if rose else learning_notes(worker.options, worker.part.whole)
+        found += batch_notes(worker.options, worker.comm, worker.part.whole, images)
+        if not rose:
+            found += learning_notes(worker.options, worker.comm, worker.part.whole)
     found += rose
     print_notes(found)
     return tuple(found)
 
 
 def _epochs(
-    worker: Worker, found: dict[str, Any]
+    worker: Backend, found: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str, float | None, tuple[float, ...]]:
     """Train; return the windows, why measuring ended, last accuracy and probes.
 
@@ -434,7 +377,8 @@ def _epochs(
     windows: list[dict[str, Any]] = []
     trained = 0  # batches
     # Asynchronous workers stop independently.
-    store = None if not find_kvstore(options.kv_store).waits else worker.kvstore
+    together = worker.comm.spans and worker.comm.waits
+    broadcast, budget = worker.broadcast if together else None, budget_of(options, worker.comm)
     steps_of_epoch, feed = window_steps(worker), worker_batches(worker)
     progress = training_progress(options, len(steps_of_epoch))
     _emit(worker, "ready", _worker_facts(worker) | found)
@@ -449,11 +393,10 @@ def _epochs(
             _emit(worker, "window", windows[-1])
             shown = _show_throughput(worker, epoch, windows, before, shown)
             progress.show(len(windows), worker.rank)
-            if worker.accuracy:
-                correct, images = worker.accuracy.read()
-                seen = seen[0] + correct, seen[1] + images
+            if hits := worker.hits():
+                seen = seen[0] + hits[0], seen[1] + hits[1]
             if options.windows:
-                ended = stop_reason(store, windows, budget_of(options), options.warmup_windows)
+                ended = stop_reason(broadcast, windows, budget, options.warmup_windows)
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs
@@ -461,7 +404,7 @@ def _epochs(
             _emit(worker, "measured", {})
         if options.has_epochs:
             _show_epoch(worker, epoch, windows[before:], sum(steps_of_epoch))
-        if options.has_epochs and worker.accuracy:
+        if options.has_epochs and seen[1]:
             _show_accuracy(worker, epoch, *seen)
         if over or (epoch + 1) % options.save_period == 0:
             _save(worker, epoch, trained)
@@ -474,7 +417,7 @@ def _epochs(
     return windows, ended, accuracy, final_probes(worker, feed)
 
 
-def _validate_epoch(worker: Worker, epoch: int, clock: Stopwatch) -> tuple[float, bool]:
+def _validate_epoch(worker: Backend, epoch: int, clock: Stopwatch) -> tuple[float, bool]:
     """Return the accuracy, and whether it exceeds the stop accuracy.
 
     It is that of all workers together, or with an asynchronous kvstore that of this rank; then
@@ -485,7 +428,7 @@ def _validate_epoch(worker: Worker, epoch: int, clock: Stopwatch) -> tuple[float
     values |= {"correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
     _emit(worker, "epoch", values)
-    apart = not find_kvstore(options.kv_store).waits and worker.num_workers > 1
+    apart = not worker.comm.waits and worker.num_workers > 1
     found = found if apart else joined_score(worker, found, epoch)
     text = validation.score_text(found, k=options.top_k, losses=options.loss)
     if apart or worker.rank == 0:
@@ -498,50 +441,39 @@ def _validate_epoch(worker: Worker, epoch: int, clock: Stopwatch) -> tuple[float
     below = accuracy <= options.stop_accuracy
     if not apart:
         return accuracy, not below
-    return accuracy, not any_worker(worker.kvstore, ballot=epoch, vote=below)
+    return accuracy, not worker.any_worker(epoch, below)
 
 
-def joined_score(worker: Worker, own: validation.Score, epoch: int) -> validation.Score:
+def joined_score(worker: Backend, own: validation.Score, epoch: int) -> validation.Score:
     """Return the score of all workers of a synchronous job together."""
     millionths = round(own.loss * 1e6)
     numbers = (own.total, own.correct, own.in_top_k, millionths)
-    total, correct, in_top_k, loss = sums_over_workers(
-        worker.kvstore,
-        numbers,
-        word=1 + epoch,
-        rank=worker.rank,
-        workers=worker.num_workers,
-    )
+    total, correct, in_top_k, loss = worker.sums(1 + epoch, numbers)
     return validation.Score(total=total, correct=correct, in_top_k=in_top_k, loss=loss / 1e6)
 
 
-def seed_epoch(worker: Worker, epoch: int) -> None:
-    """Seed MXNet's random numbers, such as dropout's, for this epoch.
+def seed_epoch(worker: Backend, epoch: int) -> None:
+    """Seed the random numbers, such as dropout's, for this epoch.
 
     They do not depend on the epochs before it, which an interrupted training has seen.
     """
     if epoch:
-        mx.random.seed(worker.options.seed * 1000 + worker.rank + 1 + epoch * _EPOCH_SEED)
+        worker.seed(worker.options.seed * 1000 + worker.rank + 1 + epoch * _EPOCH_SEED)
 
 
-def _worker_facts(worker: Worker) -> dict[str, Any]:
-    options = worker.options
-    moved = {}
-    if find_kvstore(options.kv_store).spans:
-        moved = {"bytes_each_way": bytes_each_way(options, gradient_bytes(worker))}
+def _worker_facts(worker: Backend) -> dict[str, Any]:
+    sent = worker.wire_bytes()
     return {
         "num_workers": worker.num_workers,
         "worker_batch": worker.options.batch_size,
         "devices": worker.options.devices,
-        "arrays": len(trainable_parameters(worker)),
-        **moved,
-        "mxnet": mx.__version__,
-        "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
+        **({"bytes_each_way": sent} if sent else {}),
+        **worker.facts(),
     }
 
 
 def _show_throughput(
-    worker: Worker, epoch: int, windows: list[dict[str, Any]], before: int, shown: int
+    worker: Backend, epoch: int, windows: list[dict[str, Any]], before: int, shown: int
 ) -> int:
     """Print the throughput since the last line, if a line is due.
 
@@ -560,25 +492,22 @@ def _show_throughput(
     return len(windows)
 
 
-def _show_accuracy(worker: Worker, epoch: int, correct: int, images: int) -> None:
+def _show_accuracy(worker: Backend, epoch: int, correct: int, images: int) -> None:
     """Print an epoch's training accuracy on this rank's images, in upstream's format."""
     line = f"rank {worker.rank} Epoch[{epoch}] Train-accuracy={correct / images:.6f}"
     echo(line, err=True)
 
 
-def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], whole: int) -> None:
+def _show_epoch(worker: Backend, epoch: int, windows: Sequence[dict[str, Any]], whole: int) -> None:
     """Print a summary of an epoch with these windows; `whole` is the steps per epoch."""
     steps, seconds = (sum(one[what] for one in windows) for what in ("steps", "seconds"))
-    schedule = worker.trainer.optimizer.lr_scheduler
-    done = epoch - worker.options.load_epoch + steps / whole
-    before = worker.trainer.optimizer.begin_num_update
-    rate = schedule(before + done * schedule.updates) if schedule else worker.options.lr
+    rate = worker.rate(epoch - worker.options.load_epoch + steps / whole)
     loss = sum(one["loss"] * one["steps"] for one in windows) / steps
     line = f"rank {worker.rank} epoch {epoch}: {steps} batches in {seconds:.1f} s"
     echo(f"{line}, final learning rate {rate:.4g}, loss {loss:.3f}", err=True)
 
 
-def _save(worker: Worker, epoch: int, batches: int) -> None:
+def _save(worker: Backend, epoch: int, batches: int) -> None:
     """Save a checkpoint after an epoch and this number of steps.
 
     All workers must call this.
@@ -586,12 +515,9 @@ def _save(worker: Worker, epoch: int, batches: int) -> None:
     options = worker.options
     if not options.model_prefix:
         return
-    state = training_state(worker, batches) if keeps_state(options) else None
-    if worker.rank == 0:
-        input_format.write(options.model_prefix, input_format.described(options))
-        checkpoint.save(worker.net, options.model_prefix, epoch + 1, state)
-        echo(f"saved {options.model_prefix}-{epoch + 1:04d}.params", err=True)
+    if saved := worker.save(epoch + 1, batches):
+        echo(f"saved {saved}", err=True)
 
 
-def _emit(worker: Worker, kind: str, values: dict[str, Any]) -> None:
+def _emit(worker: Backend, kind: str, values: dict[str, Any]) -> None:
     events.say(kind, values, rank=worker.rank)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.data.loader import Buffer
 from bench.errors import error_line
 
 # Upstream's metrics add it to each probability.
@@ -122,15 +123,18 @@ def probabilities(given: Any) -> Any:
 
 
 def score_batches(
-    batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, report: Callable[[int], None]
+    batches: Iterable[tuple[Buffer, int]],
+    scores_of: Callable[[Buffer], Any],
+    k: int,
+    report: Callable[[int], None],
 ) -> Score:
-    """Score batches of (images, labels, count).
+    """Score batches, each with its number of valid images.
 
     Calls `report` with the number of images done so far.
     """
     sum_ = Score()
-    for data, labels, kept in batches:
-        sum_ += score(scores_of(data)[:kept], labels.asnumpy()[:kept], k)
+    for one, kept in batches:
+        sum_ += score(scores_of(one)[:kept], one.labels[:kept], k)
         report(sum_.total)
     return sum_
 

@@ -4,11 +4,13 @@ import os
 import resource
 import subprocess
 import sys
-from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from bench.auto_batch import is_out_of_memory, largest
+from bench.engines.mxnet import MXNET
+from bench.kvstores import COMMS, find_kvstore
 from bench.notes import Note, NoteKind, texts
 from bench.training.loop import batch_notes, learning_notes, loss_notes, traffic_notes
 from bench.training.options import parse
@@ -119,16 +121,16 @@ def test_a_loss_that_rises_beyond_ten_times_that_of_guessing_is_noted(
 
 def test_doubtful_jobs_are_told_their_figures() -> None:
     options = parse(["--data-train=x", "--num-classes=10"])
-    (few,) = texts(batch_notes(options, 64, 50))
+    (few,) = texts(batch_notes(options, COMMS["local"], 64, 50))
     assert "64 exceeds the 50 images" in few
     windows = [{"cpu_seconds": 0.2, "steps": 2}]
-    servers = parse(["--data-train=x", "--kv-store=dist_sync"])
-    (line,) = texts(traffic_notes(servers, 50_000_000, windows))
+    sent = partial(MXNET.wire_bytes, COMMS["dist_sync"])
+    (line,) = texts(traffic_notes(sent("none", 50_000_000), windows))
     assert "100 MB for 0.1 s of computation" in line
-    (line,) = texts(traffic_notes(replace(servers, gc_type="2bit"), 50_000_000, windows))
+    (line,) = texts(traffic_notes(sent("2bit", 50_000_000), windows))
     assert "53.1 MB for 0.1 s of computation" in line
-    assert list(traffic_notes(options, 50_000_000, windows)) == []
-    assert list(traffic_notes(servers, 50_000, windows)) == []
+    assert list(traffic_notes(0, windows)) == []
+    assert list(traffic_notes(sent("none", 50_000), windows)) == []
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,9 @@ def test_a_batch_is_noted_only_if_it_is_far_above_the_classes(
     words: str, classes: int, batch: int, noted: bool
 ) -> None:
     options = parse(["--data-train=x", f"--num-classes={classes}", *words.split()])
-    found = [one.kind for one in batch_notes(options, batch, 100_000)]
+    found = [
+        one.kind for one in batch_notes(options, find_kvstore(options.kv_store), batch, 100_000)
+    ]
     assert found == [NoteKind.BATCH_ABOVE_CLASSES] * noted
 
 
@@ -176,6 +180,7 @@ def test_a_rate_that_does_not_follow_the_global_batch_is_noted(
     words: str, batch: int, line: str
 ) -> None:
     data = [] if "benchmark" in words else ["--data-train=x"]
-    found = texts(learning_notes(parse([*data, *words.split()]), batch))
+    options = parse([*data, *words.split()])
+    found = texts(learning_notes(options, find_kvstore(options.kv_store), batch))
     assert len(found) == bool(line)
     assert not line or line in found[0]

@@ -77,6 +77,7 @@ SEAMS = {
 }
 # Modules of one package that share a name, because they are about the same thing.
 SAME = {
+    ("bench", "backend"): "what the training loop asks of a framework, and MXNet's answers",
     ("bench", "catalog"): "what there is, by name",
     ("bench", "inception_bn"): "the networks, for each framework",
     ("bench", "inception_v3"): "the networks, for each framework",

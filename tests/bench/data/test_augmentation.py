@@ -138,11 +138,12 @@ def options(data: Path, *more: str) -> Options:
 
 def ours(asked: Options, batches: int, rank: int = 0) -> Any:
     from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     whole = whole_data(asked.data_train)
     order = itertools.repeat(np.arange(whole.images))
     stream = itertools.islice(
-        loader.training_batches(asked, whole, order, loader.Reader(rank=rank)), batches
+        inputs.training_batches(asked, whole, order, loader.Reader(rank=rank)), batches
     )
     return np.concatenate([data.asnumpy() for data, _ in stream])
 

@@ -39,7 +39,7 @@ def labels(batches: Any) -> list[int]:
 
 @pytest.mark.parametrize("std", ["1,1,1", "58.4,57.1,57.4"])
 def test_batches_equal_those_of_mxnets_iterator(tmp_path: Path, std: str) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     path = shard(tmp_path / "x.rec", 21)
@@ -53,7 +53,7 @@ def test_batches_equal_those_of_mxnets_iterator(tmp_path: Path, std: str) -> Non
         **{f"mean_{c}": value for c, value in zip("rgb", asked.rgb_mean, strict=True)},
         **{f"std_{c}": value for c, value in zip("rgb", asked.rgb_std, strict=True)},
     )
-    ours = loader.validation_batches(asked, whole_data(str(path)), 8)
+    ours = inputs.validation_batches(asked, whole_data(str(path)), 8)
     for (data, label, kept), batch in zip(ours, theirs, strict=True):
         assert kept == 8 - batch.pad
         assert label.asnumpy().tolist() == batch.label[0].asnumpy().tolist()
@@ -61,22 +61,23 @@ def test_batches_equal_those_of_mxnets_iterator(tmp_path: Path, std: str) -> Non
 
 
 def test_an_epoch_has_every_image_once_and_its_filling_is_told(tmp_path: Path) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     path = shard(tmp_path / "x.rec", 11)
     batches = [
         (label.asnumpy().tolist(), kept)
-        for _, label, kept in loader.validation_batches(options(path, 4), whole_data(str(path)), 4)
+        for _, label, kept in inputs.validation_batches(options(path, 4), whole_data(str(path)), 4)
     ]
     assert batches == [([0, 1, 2, 3], 4), ([4, 5, 6, 7], 4), ([8, 9, 10, 0], 3)]
 
 
 def test_training_reads_every_image_once_an_epoch_in_new_orders(tmp_path: Path) -> None:
     from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     path = shard(tmp_path / "x.rec", 11)
     asked, whole = options(path, 4), whole_data(str(path))
-    stream = loader.training_batches(asked, whole, loader.shuffled_orders(asked, whole))
+    stream = inputs.training_batches(asked, whole, loader.shuffled_orders(asked, whole))
     read = labels(itertools.islice(stream, 11))  # four epochs of eleven
     epochs = [read[start : start + 11] for start in range(0, 44, 11)]
     assert all(sorted(epoch) == list(range(11)) for epoch in epochs)
@@ -84,13 +85,13 @@ def test_training_reads_every_image_once_an_epoch_in_new_orders(tmp_path: Path) 
 
 
 def test_memory_is_not_used_again_before_work_on_it_is_done(tmp_path: Path) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     path = shard(tmp_path / "x.rec", 6)
     asked, whole = options(path, 1), whole_data(str(path))
     sums, large = [], mx.nd.ones((600, 600))
-    stream = loader.training_batches(asked, whole, itertools.repeat(np.arange(6)))
+    stream = inputs.training_batches(asked, whole, itertools.repeat(np.arange(6)))
     for _, label in itertools.islice(stream, 60):
         slow = mx.nd.dot(large, large)  # the reading of the label waits for it
         sums.append(label + 0 * slow[0, 0])
@@ -98,24 +99,24 @@ def test_memory_is_not_used_again_before_work_on_it_is_done(tmp_path: Path) -> N
 
 
 def test_workers_take_the_same_steps_from_shards_of_very_different_sizes(tmp_path: Path) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     shard(tmp_path / "a.rec", 1)
     shard(tmp_path / "b.rec", 17, first=1)
     parts = [worker_partition(str(tmp_path), rank, 2) for rank in range(2)]
-    read = [labels(loader.validation_batches(options(tmp_path, 3), part, 3)) for part in parts]
+    read = [labels(inputs.validation_batches(options(tmp_path, 3), part, 3)) for part in parts]
     assert [len(one) for one in read] == [9, 9]
     assert sorted(read[0] + read[1]) == list(range(18))
     assert {part.epoch // (3 * 2) for part in parts} == {3}
 
 
 def test_a_share_smaller_than_a_batch_is_refused(tmp_path: Path) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     path = shard(tmp_path / "x.rec", 5)
     mine = worker_partition(str(path), 0, 2)
     with pytest.raises(SpecError, match="per worker, got 2 images"):
-        loader.training_batches(options(path, 3), mine, [])
+        inputs.training_batches(options(path, 3), mine, [])
 
 
 @pytest.mark.parametrize(
@@ -130,19 +131,19 @@ def test_a_share_smaller_than_a_batch_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_an_image_is_named(
     tmp_path: Path, image: bytes, more: tuple[str, ...], said: str
 ) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     record = pack(ImageRecord(index=0, labels=(0.0,), image=image))
     path = write(tmp_path / "x.rec", [record])
     with pytest.raises(SpecError, match=said) as caught:
-        list(loader.validation_batches(options(path, 1, *more), whole_data(str(path)), 1))
+        list(inputs.validation_batches(options(path, 1, *more), whole_data(str(path)), 1))
     assert "\n" not in str(caught.value)
 
 
 def test_several_labels_are_refused(tmp_path: Path) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     record = pack(ImageRecord(index=0, labels=(0.0, 1.0), image=jpeg(60, 60)))
     path = write(tmp_path / "x.rec", [record])
     with pytest.raises(SpecError, match="expected one label, got 2"):
-        list(loader.validation_batches(options(path, 1), whole_data(str(path)), 1))
+        list(inputs.validation_batches(options(path, 1), whole_data(str(path)), 1))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.training.loop import device_memory
+from bench.training.mxnet.backend import device_memory
 from bench.trial import make
 from tests.support.paths import ROOT
 
@@ -18,7 +18,7 @@ from bench.data.partition import whole_data
 from bench.training.options import parse
 options = parse(sys.argv[1:])
 portion = whole_data(options.data_train)
-batches = loader.training_batches(options, portion, loader.shuffled_orders(options, portion))
+batches = inputs.training_batches(options, portion, loader.shuffled_orders(options, portion))
 for _ in itertools.islice(batches, 40):
     pass
 # ru_maxrss would include the memory of the process that started this one.

@@ -16,7 +16,7 @@ UNSIGNED = (
     "import os\n"
     "if os.environ['DMLC_ROLE'] != 'worker': import bench.training.mxnet_shim\n"
     "from bench import train_imagenet\n"
-    "from bench.training import kvstore\n"
+    "from bench.training.mxnet import kvstore\n"
     "kvstore.sign_optimizer = lambda store: None\n"
     "train_imagenet.main()\n"
 )

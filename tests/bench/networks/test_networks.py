@@ -297,8 +297,8 @@ def options(name: str, *words: str) -> Options:
 
 
 def first_arrays(name: str, *words: str) -> dict[str, Any]:
+    from bench.training.mxnet.worker import build_network  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build_network  # noqa: PLC0415
 
     made = build_network(options(name, *words), [mx.cpu()]).collect_params()
     return {one: value.data().asnumpy() for one, value in made.items()}
@@ -389,9 +389,9 @@ def test_the_seed_decides_first_weights() -> None:
 
 
 def test_resnet_18s_first_step_is_modules() -> None:
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_worker, gradients  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build_worker, gradients  # noqa: PLC0415
 
     worker = build_worker(options("resnet-18", "--batch-size", "8"))
     batch = next(synthetic_batches(worker.options, worker.contexts, 0))
@@ -411,9 +411,9 @@ def test_resnet_18s_first_step_is_modules() -> None:
 
 
 def test_a_fixed_scale_does_not_act_and_has_a_gradient_of_zeros() -> None:
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_worker, gradients  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build_worker, gradients  # noqa: PLC0415
 
     worker = build_worker(options("mobilenet"))
     batch = next(synthetic_batches(worker.options, worker.contexts, 0))
@@ -494,7 +494,7 @@ def test_a_new_last_layer_begins_as_upstreams_fine_tune_has_it() -> None:
 
 
 def test_a_checkpoint_whose_trained_scales_would_not_act_is_refused(tmp_path: Path) -> None:
-    from bench.training.checkpoint import load  # noqa: PLC0415
+    from bench.training.mxnet.checkpoint import load  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     image = mx.nd.zeros((1, 3, 64, 64))

@@ -121,7 +121,7 @@ def test_small_images_take_any_depth_of_upstreams_rule(name: str) -> None:
     ],
 )
 def test_training_changes_the_weights(name: str, size: int) -> None:
-    from bench.training.loop import train  # noqa: PLC0415
+    from bench.training.mxnet.backend import train  # noqa: PLC0415
 
     more = ("--batch-size=2", "--kv-store=local", "--warmup-windows=0")
     one, two = (train(parse(words(name, size, *more, f"--windows={n}"))) for n in (1, 2))

@@ -15,11 +15,11 @@ from bench import fine_tune, predict, train_imagenet
 from bench.data import input_format
 from bench.errors import SpecError
 from bench.score import metrics, score
-from bench.training.loop import train
+from bench.training.mxnet.backend import train
+from bench.training.mxnet.worker import build_worker
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.validation import score_outputs
-from bench.training.worker import build_worker
 from tests.support.paths import ROOT
 from tests.support.repeats import slow
 from tests.support.training.workers import weights

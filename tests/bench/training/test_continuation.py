@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from bench.errors import SpecError
-from bench.training.loop import is_probe_due, train
+from bench.kvstores import find_kvstore
+from bench.training.loop import is_probe_due
+from bench.training.mxnet.backend import train
 from bench.training.options import parse
 from tests.support.paths import ROOT
 from tests.support.repeats import slow
 from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, trained, weights
 
 if TYPE_CHECKING:
-    from bench.training.worker import Worker
+    from bench.training.backend import Backend
 
 pytestmark = [
     pytest.mark.mxnet,
@@ -83,8 +85,9 @@ def test_fixed_scales_of_two_devices_continue_exactly(store: str, tmp_path: Path
 def test_training_by_epochs_is_not_probed_between_windows() -> None:
     def is_due(*words: str) -> bool:
         options = parse([*SYNTHETIC, "--kv-store=dist_sync", *words])
-        worker = SimpleNamespace(options=options, num_workers=2)
-        return is_probe_due(cast("Worker", worker), options.warmup_windows)
+        comm = find_kvstore(options.kv_store)
+        worker = SimpleNamespace(options=options, num_workers=2, comm=comm)
+        return is_probe_due(cast("Backend", worker), options.warmup_windows)
 
     assert is_due("--windows=9")
     assert not is_due("--num-examples=16")  # a probe draws random numbers, as for dropout

@@ -21,7 +21,7 @@ from tests.support.repeats import slow
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --gc-type 2bit"
 # Each push adds 0.3 to what was left; the store has no optimizer and keeps what arrives.
 RESIDUALS = """
-from bench.training.kvstore import compress
+from bench.training.mxnet.kvstore import compress
 from bench.training.mxnet_shim import mx
 store, value = mx.kv.create("dist_sync"), mx.nd.zeros(4)
 compress(store, "2bit", 0.5)
@@ -61,7 +61,7 @@ def test_what_cannot_be_compressed_is_refused(fields: dict[str, Any], said: str)
 def test_a_worker_refuses_what_p3_cannot_do_before_it_waits_for_others(
     words: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench.training.kvstore import open_kvstore  # noqa: PLC0415
+    from bench.training.mxnet.kvstore import open_kvstore  # noqa: PLC0415
 
     monkeypatch.setenv("DMLC_PS_VAN_TYPE", "p3")
     with pytest.raises(SpecError, match=re.escape(said)):

@@ -11,9 +11,10 @@ from bench.notes import Note, NoteKind
 from bench.train_imagenet import summary_text
 from bench.training import loop, validation
 from bench.training.loop import TrainingSummary
+from bench.training.mxnet import backend
+from bench.training.mxnet.worker import gradients
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.worker import gradients
 from tests.support.training.workers import SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
@@ -100,7 +101,7 @@ def test_each_epoch_prints_upstreams_line_of_its_training_accuracy(
         counted.append((guessed == batch[1][0].asnumpy()).mean())
         return gradients(worker, batch)
 
-    monkeypatch.setattr(loop, "gradients", scored)
+    monkeypatch.setattr(backend, "gradients", scored)
     trained(*photos(photographs), "--num-epochs=2", "--lr=0.01")
     text = capsys.readouterr().err
     found = re.findall(r"rank 0 Epoch\[(\d+)\] Train-accuracy=(\d\.\d{6})\n", text)
@@ -126,9 +127,9 @@ def test_accuracy_is_read_at_the_edges_of_windows_alone(
 
 
 def test_hits_of_steps_are_kept_until_they_are_read() -> None:
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_worker  # noqa: PLC0415
     from bench.training.options import parse  # noqa: PLC0415
-    from bench.training.worker import build_worker  # noqa: PLC0415
 
     # Batches of one right and one wrong label: no step's hits may overwrite the last step's.
     options = parse([*SYNTHETIC, "--windows=1", "--costs=upstream"])
@@ -157,8 +158,8 @@ def noted(happened: list[str], name: str, function: Any) -> Any:
 
 
 def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
+    from bench.training.mxnet.worker import build_worker  # noqa: PLC0415
     from bench.training.options import parse  # noqa: PLC0415
-    from bench.training.worker import build_worker  # noqa: PLC0415
 
     worker = build_worker(parse([*SYNTHETIC, "--windows=1"]))
     assert worker.accuracy is None

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.training import worker
+from bench.training.batch import batch_slice, epoch_steps
+from bench.training.mxnet.worker import build_worker, step
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import OPTIMIZERS, UNFIT, Schedule, epochs, is_constant
 from bench.training.options import parse
-from bench.training.worker import batch_slice, build_worker, step
 from launch.job.monitor import Deadlines
 from tests.support.programs.jobs import measured, tiny
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, weights
@@ -188,7 +188,7 @@ def test_slices_are_the_global_batch(whole: int, workers: int) -> None:
 def test_an_epoch_has_upstreams_number_of_steps(images: int, workers: int, batch: int) -> None:
     options = parse(["--data-train=t.rec", f"--num-examples={images}"])
     upstream = math.ceil(int(images / workers) / batch)
-    assert worker.epoch_steps(options, batch * workers, workers) == upstream
+    assert epoch_steps(options, batch * workers, workers) == upstream
     # A global batch that does not divide: no fewer steps than its images need.
-    steps = worker.epoch_steps(options, batch * workers - 1, workers)
+    steps = epoch_steps(options, batch * workers - 1, workers)
     assert upstream <= steps <= upstream + 1

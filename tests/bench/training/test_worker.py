@@ -16,9 +16,9 @@ OPTIONS = parse(WORDS.split())
 
 def trained(options: Options, *, optimizer: str = "") -> list[Any]:
     """Return weights after three steps, with MXNet's optimizer if one is named."""
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_worker, step  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build_worker, step  # noqa: PLC0415
 
     worker = build_worker(options)
     if optimizer:
@@ -42,7 +42,7 @@ def test_gradients_that_were_made_larger_are_made_smaller_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plain = trained(OPTIONS)
-    monkeypatch.setattr("bench.training.worker.loss_scale", lambda _: 1024)
+    monkeypatch.setattr("bench.training.mxnet.worker.loss_scale", lambda _: 1024)
     for scaled, value in zip(trained(OPTIONS), plain, strict=True):
         np.testing.assert_allclose(scaled, value, rtol=1e-4, atol=1e-7)
 
@@ -74,7 +74,7 @@ def test_a_processor_multiplies_float32_as_such() -> None:
 
 
 def test_nccl_is_refused_where_mxnet_was_built_without_it() -> None:
-    from bench.training.kvstore import open_kvstore  # noqa: PLC0415
+    from bench.training.mxnet.kvstore import open_kvstore  # noqa: PLC0415
 
     with pytest.raises(SpecError, match="built without NCCL"):
         open_kvstore(replace(OPTIONS, kv_store="nccl"))
@@ -82,9 +82,9 @@ def test_nccl_is_refused_where_mxnet_was_built_without_it() -> None:
 
 @pytest.mark.parametrize("network", ["resnet-18", "mobilenet"])
 def test_a_step_moves_all_that_validation_normalises_by(network: str) -> None:
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_worker, step  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build_worker, step  # noqa: PLC0415
 
     words = f"{WORDS} --network {network} --num-classes 10 --image-shape 3,64,64"
     worker = build_worker(parse(words.split()))

@@ -45,8 +45,8 @@ def test_costs_are_of_training_on_synthetic_data(words: str) -> None:
 @pytest.mark.mxnet
 @pytest.mark.parametrize("devices", [1, 2])
 def test_upstreams_costs_copy_the_input_in_each_step(devices: int) -> None:
-    from bench.data.loader import synthetic_batches  # noqa: PLC0415
-    from bench.training.worker import device_contexts  # noqa: PLC0415
+    from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
+    from bench.training.mxnet.worker import device_contexts  # noqa: PLC0415
 
     options = parse([*WORDS, COSTS, f"--cpus={devices}"])
     plain = parse([*WORDS, f"--cpus={devices}"])
@@ -63,11 +63,11 @@ def test_upstreams_costs_copy_the_input_in_each_step(devices: int) -> None:
 def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from bench.data import loader  # noqa: PLC0415
-    from bench.training import validation, worker  # noqa: PLC0415
+    from bench.training import validation  # noqa: PLC0415
+    from bench.training.mxnet import inputs, worker  # noqa: PLC0415
 
     found = worker.build_worker(parse([*WORDS, COSTS]))
-    batch = next(loader.synthetic_batches(found.options, found.contexts, 0))
+    batch = next(inputs.synthetic_batches(found.options, found.contexts, 0))
     pushes: list[Any] = []
     worker.step(found, batch)
     assert found.trainer._update_on_kvstore

@@ -46,7 +46,7 @@ def without_dropout(net: Any) -> Any:
 
 def ours(options: Options, steps: int = STEPS) -> Steps:
     """Return losses and final weights of mxscale's worker."""
-    from bench.training.worker import build_worker, step  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_worker, step  # noqa: PLC0415
 
     worker = build_worker(options)
     without_dropout(worker.net)
@@ -61,8 +61,8 @@ def ours(options: Options, steps: int = STEPS) -> Steps:
 
 def module(options: Options, steps: int = STEPS) -> Steps:
     """Return losses and final weights of upstream's common/fit.py."""
-    from bench.training.checkpoint import symbol  # noqa: PLC0415
-    from bench.training.worker import build_network  # noqa: PLC0415
+    from bench.training.mxnet.checkpoint import symbol  # noqa: PLC0415
+    from bench.training.mxnet.worker import build_network  # noqa: PLC0415
 
     net = without_dropout(build_network(options, [mx.cpu()]))
     made = mx.mod.Module(symbol(net))

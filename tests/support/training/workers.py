@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from bench.training.loop import TrainingSummary, train
+from bench.training.loop import TrainingSummary
+from bench.training.mxnet.backend import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 from bench import fine_tune, train_imagenet
-from bench.data import loader
 from bench.data.augmentation import augment
 from bench.data.augmentation_options import NONE
 from bench.data.partition import whole_data
 from bench.errors import SpecError
-from bench.training.input_rate import time_input
-from bench.training.loop import train
+from bench.training.batch import epoch_steps
+from bench.training.mxnet import inputs
+from bench.training.mxnet.backend import train
+from bench.training.mxnet.input_rate import time_input
+from bench.training.mxnet.worker import build_worker, loss_scale
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import Schedule
 from bench.training.options import Options, parse
-from bench.training.worker import build_worker, epoch_steps, loss_scale
 from launch.hosts import ROOT
 from tests.support.paths import TESTS
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained
@@ -197,7 +198,7 @@ def last_batch(photographs: Path) -> None:
     options = parse([*SMALL, *photos(photographs)])
     whole = whole_data(options.data_val)
     assert whole.images % 16
-    kept = [count for *_, count in loader.validation_batches(options, whole, 16)]
+    kept = [count for *_, count in inputs.validation_batches(options, whole, 16)]
     assert sum(kept) == whole.images
 
 

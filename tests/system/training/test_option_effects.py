@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.data import loader
 from bench.data.augmentation import augment
 from bench.data.partition import whole_data
-from bench.training import worker as batches
-from bench.training.input_rate import time_input
-from bench.training.loop import train
+from bench.training.batch import epoch_steps
+from bench.training.mxnet import inputs
+from bench.training.mxnet.backend import train
+from bench.training.mxnet.input_rate import time_input
+from bench.training.mxnet.worker import Worker, build_worker, device_contexts, gradients, step
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.worker import Worker, build_worker, device_contexts, gradients, step
 from tests.support.paths import TESTS
 from tests.support.training.upstream import UPSTREAM
 from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, train_photos
@@ -116,7 +116,7 @@ def wd() -> None:
     first = one.trainer._params[-1]
     assert first.name.endswith("weight")
     before = first.data().asnumpy()
-    gradients(one, next(loader.synthetic_batches(one.options, one.contexts, 0)))
+    gradients(one, next(inputs.synthetic_batches(one.options, one.contexts, 0)))
     for parameter in one.trainer._params:
         parameter.grad()[:] = 0
     one.trainer.step(1)
@@ -126,7 +126,7 @@ def wd() -> None:
 def batch_size() -> None:
     options = parse([*SYNTHETIC, "--windows=1", "--batch-size=6"])
     one = build_worker(options)
-    (loss,) = gradients(one, next(loader.synthetic_batches(options, one.contexts, 0)))
+    (loss,) = gradients(one, next(inputs.synthetic_batches(options, one.contexts, 0)))
     assert loss.shape == (6,)
 
 
@@ -136,7 +136,7 @@ def num_classes() -> None:
 
 def image_shape() -> None:
     options = parse([*SYNTHETIC, "--windows=1", "--image-shape=3,40,48"])
-    ((images,), _) = next(loader.synthetic_batches(options, [mx.cpu()], 0))
+    ((images,), _) = next(inputs.synthetic_batches(options, [mx.cpu()], 0))
     assert images.shape == (4, 3, 40, 48)
 
 
@@ -149,7 +149,7 @@ def macrobatch_size() -> None:
 
 
 def num_examples() -> None:
-    assert batches.epoch_steps(parse([*BASE, "--num-examples=1000"]), 100, 1) == 10
+    assert epoch_steps(parse([*BASE, "--num-examples=1000"]), 100, 1) == 10
 
 
 def on_photographs(photographs: Path, *words: str) -> None:
@@ -195,7 +195,7 @@ def data(photographs: Path, _: Printed) -> None:
 def pixels(photographs: Path, _: Printed) -> None:
     def first(*words: str) -> Any:
         options = parse([*SMALL, *photos(photographs), "--rgb-std=1,1,1", *words])
-        images, _, _ = next(loader.validation_batches(options, whole_data(options.data_val), 8))
+        images, _, _ = next(inputs.validation_batches(options, whole_data(options.data_val), 8))
         return images.asnumpy()
 
     plain = first("--rgb-mean=0,0,0")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.training.loop import train
+from bench.training.mxnet.backend import train
+from bench.training.mxnet.worker import build_worker
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.worker import build_worker
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from launch.job.monitor import Deadlines
 from results.exports import trace
@@ -166,6 +166,7 @@ def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path)
 def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
     from bench.data import loader  # noqa: PLC0415
     from bench.data.partition import whole_data  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
 
     words = ["--data-train", str(photographs / "train"), "--random-crop", "1", "--random-mirror=1"]
 
@@ -173,7 +174,7 @@ def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
         options = parse([*SMALL, *words, f"--seed={seed}", "--batch-size=8"])
         whole = whole_data(options.data_train)
         data, _ = next(
-            loader.training_batches(
+            inputs.training_batches(
                 options, whole, loader.shuffled_orders(options, whole), loader.Reader(rank=rank)
             )
         )

@@ -7,20 +7,19 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from bench import fine_tune
 from bench.errors import SpecError
-from bench.training import profiling
-from bench.training.input_rate import time_input
-from bench.training.loop import check_validation, train
+from bench.training.loop import check_validation, traced
+from bench.training.mxnet.backend import train
+from bench.training.mxnet.input_rate import time_input
+from bench.training.mxnet.worker import build_worker, weight_digest
+from bench.training.mxnet.worker import trainable_parameters as trained_parameters
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.worker import build_worker, weight_digest
-from bench.training.worker import trainable_parameters as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from tests.support.data.shards import write
 from tests.support.data.trees import jpeg
@@ -28,7 +27,7 @@ from tests.support.paths import ROOT
 from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, trained
 
 if TYPE_CHECKING:
-    from bench.training.worker import Worker
+    pass
 
 pytestmark = pytest.mark.mxnet
 
@@ -94,10 +93,9 @@ def test_only_the_named_batches_are_profiled(tmp_path: Path, photographs: Path) 
     ],
 )
 def test_a_window_profiles_its_part_of_the_batches(window: range, profiled: list[int]) -> None:
-    worker = SimpleNamespace(options=SimpleNamespace(profile_batches=(7, 11)))
-    assert [*profiling.profiled(cast("Worker", worker), window)] == profiled
-    worker.options.profile_batches = None
-    assert not profiling.profiled(cast("Worker", worker), window)
+    options = parse([*SYNTHETIC, "--windows=9", "--profile-worker-suffix=x"])
+    assert [*traced(replace(options, profile_batches=(7, 11)), window)] == profiled
+    assert not traced(options, window)
 
 
 def test_batches_after_the_end_of_the_job_are_refused(tmp_path: Path) -> None:
@@ -117,12 +115,12 @@ def test_fewer_images_to_validate_on_than_workers_are_refused(
 ) -> None:
     one = pack(ImageRecord(index=0, labels=(0.0,), image=jpeg(64, 64)))
     words = [*photos(photographs), f"--data-val={write(tmp_path / 'one.rec', [one])}"]
-    worker = build_worker(parse([*SMALL, *words, "--num-epochs=1"]))
-    check_validation(worker)
+    options = parse([*SMALL, *words, "--num-epochs=1"])
+    check_validation(options, 1)
     with pytest.raises(
         SpecError, match=r"one\.rec: expected at least one validation image per worker"
     ):
-        check_validation(replace(worker, num_workers=2))
+        check_validation(options, 2)
 
 
 @pytest.mark.parametrize("more", [(), ("--random-mirror=1",)])

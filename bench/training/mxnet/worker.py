@@ -12,18 +12,19 @@ import numpy as np
 
 from bench.data import loader
 from bench.data.input_format import FINE_TUNED
-from bench.data.partition import worker_partition
 from bench.engines.server_updates import slots, state_of
 from bench.errors import SpecError, error_line
 from bench.kvstores import VAN_VARIABLE, find_kvstore
 from bench.networks import NETWORKS
 from bench.statistics.stopwatch import WindowDelays
-from bench.training import checkpoint
-from bench.training.kvstore import ServerStates, open_kvstore, sums_over_workers
+from bench.training.batch import BatchSlice, epoch_steps, with_batch_slice
+from bench.training.mxnet import checkpoint
+from bench.training.mxnet.inputs import Batch
+from bench.training.mxnet.kvstore import ServerStates, open_kvstore, sums_over_workers
+from bench.training.mxnet.sgd import Sgd
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import Schedule, described, is_constant, optimizer_arguments
 from bench.training.options import Options
-from bench.training.sgd import Sgd
 from bench.training.validation import Accuracy
 from im2rec_tools.terminal import echo
 
@@ -154,64 +155,6 @@ def _initializer(options: Options) -> Any:
         "one": init.One(),
         "zero": init.Zero(),
     }[name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchSlice:
-    """A worker's part of a global batch.
-
-    first   index of its first image
-    count   its number of images
-    whole   images of the global batch
-    """
-
-    first: int
-    count: int
-    whole: int
-
-
-def batch_slice(whole: int, rank: int, workers: int) -> BatchSlice:
-    """Return one rank's part.
-
-    If the batch does not divide, the first ranks get one more.
-    """
-    each, more = divmod(whole, workers)
-    return BatchSlice(first=rank * each + min(rank, more), count=each + (rank < more), whole=whole)
-
-
-def with_batch_slice(options: Options, rank: int, workers: int) -> tuple[Options, BatchSlice]:
-    """Return the options with this rank's batch, and its part of the global batch.
-
-    Raises SpecError if a worker would have fewer images than devices.
-    """
-    mine = batch_slice(options.global_batch or options.batch_size * workers, rank, workers)
-    if options.global_batch and options.global_batch // workers < options.devices:
-        raise SpecError(
-            error_line(
-                "--global-batch",
-                expected=(
-                    f"at least one image per device ({workers * options.devices} devices in "
-                    f"{workers} worker{'s' * (workers > 1)})"
-                ),
-                got=options.global_batch,
-            )
-        )
-    return dataclasses.replace(options, batch_size=mine.count), mine
-
-
-def epoch_images(options: Options, workers: int) -> int:
-    """Return the images per epoch of the whole job."""
-    return options.num_examples or worker_partition(options.data_train, 0, workers).epoch
-
-
-def epoch_steps(options: Options, whole: int, workers: int) -> int:
-    """Return the steps per epoch, which are the same for all workers.
-
-    `whole`: images of the global batch. Upstream's rule: ceil(floor(images / workers) / a worker's
-    batch). An epoch's last batch may hold the first images of the next epoch.
-    """
-    share = epoch_images(options, workers) // workers
-    return max(1, -(-share * workers // whole))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -516,7 +459,7 @@ def _optimizer_settings(
     return made
 
 
-def gradients(worker: Worker, batch: loader.Batch) -> list[Any]:
+def gradients(worker: Worker, batch: Batch) -> list[Any]:
     """Run forward and backward on every device.
 
     Returns before the losses are computed.
@@ -532,7 +475,7 @@ def gradients(worker: Worker, batch: loader.Batch) -> list[Any]:
     return losses
 
 
-def step(worker: Worker, batch: loader.Batch) -> list[Any]:
+def step(worker: Worker, batch: Batch) -> list[Any]:
     """Run one update over the global batch; returns before the losses are computed."""
     losses = gradients(worker, batch)
     update(worker)

@@ -15,7 +15,7 @@ from bench.training.mxnet_shim import mx
 from im2rec_tools.terminal import echo
 
 if TYPE_CHECKING:
-    from bench.training.worker import Worker
+    from bench.training.mxnet.worker import Worker
 
 
 @contextmanager
@@ -91,12 +91,6 @@ def _profiler_files(worker: "Worker") -> list[tuple[str, str]]:
         mx.profiler.set_kvstore_handle(worker.kvstore.handle)
         found.append(("server", options.profile_server_suffix))
     return found
-
-
-def profiled(worker: "Worker", numbers: range) -> range:
-    """Return the batches of a window, counted from 1, that --profile-batches names."""
-    first, last = worker.options.profile_batches or (0, -1)
-    return range(max(first, numbers.start), min(last + 1, numbers.stop))
 
 
 def start() -> None:

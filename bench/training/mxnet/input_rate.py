@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from bench.data import loader, page_cache
+from bench.data import page_cache
 from bench.data.partition import WorkerPartition, whole_data
+from bench.kvstores import find_kvstore
 from bench.statistics.budget import end_reason
 from bench.statistics.stopping_rule import per_image_seconds
 from bench.statistics.stopwatch import Stopwatch
 from bench.training.loop import TrainingSummary, budget_of, measure
+from bench.training.mxnet import inputs
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 from bench.training.progress import ProgressLines
@@ -32,8 +34,10 @@ def time_input(options: Options) -> TrainingSummary:
     portion = replace(whole, index=index, count=readers, fewest=whole.total // readers)
     data, paths = options.data_train, portion.paths
     found = page_cache.drop_and_check(data, paths) if options.cold else page_cache.residency(paths)
-    batches = loader.training_batches(options, portion, _orders(options, portion))
-    budget = budget_of(options)._replace(windows=options.windows or 10)
+    batches = inputs.training_batches(options, portion, _orders(options, portion))
+    budget = budget_of(options, find_kvstore(options.kv_store))._replace(
+        windows=options.windows or 10
+    )
     if readers > 1:  # one that ended early would leave the others more time
         budget = budget._replace(precision=0.0)
     warmup = options.warmup_windows

@@ -6,13 +6,14 @@ arrays and do nothing else with them.
 
 from typing import Any
 
+from bench.kvstores import find_kvstore
 from bench.statistics.stopwatch import Stopwatch
-from bench.training.kvstore import barrier, open_kvstore
 from bench.training.loop import TrainingSummary, budget_of, measure, stop_reason
+from bench.training.mxnet.kvstore import barrier, broadcast_from_first, open_kvstore
+from bench.training.mxnet.worker import build_network
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 from bench.training.progress import ProgressLines
-from bench.training.worker import build_network
 
 
 def time_transfers(options: Options) -> TrainingSummary:
@@ -27,7 +28,11 @@ def time_transfers(options: Options) -> TrainingSummary:
         "worker_batch": options.batch_size,
         "bytes_each_way": each_way,
     }
-    budget, steps = budget_of(options), options.steps_per_window
+    comm = find_kvstore(options.kv_store)
+    budget, steps = budget_of(options, comm), options.steps_per_window
+
+    def broadcast(number: int, value: float) -> float:
+        return broadcast_from_first(store, word=number, value=value)
 
     def window(index: int) -> dict[str, Any]:
         return _timed_window(store, arrays, steps).window(index, each_way * steps, steps)
@@ -35,7 +40,7 @@ def time_transfers(options: Options) -> TrainingSummary:
     return measure(
         facts,
         window,
-        lambda windows: stop_reason(store, windows, budget, options.warmup_windows),
+        lambda windows: stop_reason(broadcast, windows, budget, options.warmup_windows),
         ProgressLines(
             options.warmup_windows + budget.windows,
             may_end_early=bool(budget.precision or budget.seconds),
