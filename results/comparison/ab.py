@@ -11,8 +11,6 @@ from itertools import takewhile
 from pathlib import Path
 from statistics import fmean, stdev
 
-from scipy.special import chdtri, stdtrit
-
 from bench.errors import error_line
 from bench.statistics.confidence import StandardError
 from bench.trial import Trial
@@ -86,6 +84,8 @@ def effect(rates: Sequence[float]) -> Effect:
 
     rates: images/s, in the order of execution.
     """
+    from scipy.special import stdtrit  # noqa: PLC0415 - takes long to load; most reports need none
+
     found = block_log_ratios(rates)
     mean, noise = fmean(found), stdev(found)
     half = float(stdtrit(len(found) - 1, _BEYOND)) * noise / math.sqrt(len(found))
@@ -122,6 +122,8 @@ def is_hopeless(rates: Sequence[float], blocks: int) -> bool:
     Even the lower end of the 99 % CI of the noise so far is then too high. Never after one
     block, and never if the difference is significant already.
     """
+    from scipy.special import chdtri  # noqa: PLC0415 - as above
+
     found = len(block_log_ratios(rates))
     if found < 2 or effect(rates).significant:
         return False

@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from scipy.special import nctdtrinc, stdtr, stdtrit
-
 from bench.errors import error_line
 from bench.statistics.confidence import (
     CONFIDENCE,
@@ -127,6 +125,8 @@ def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
 
 def p_value(log_ratio: float, error: StandardError) -> float:
     """Return the two-sided p-value of Student's t."""
+    from scipy.special import stdtr  # noqa: PLC0415 - takes long to load; most reports need none
+
     size = abs(log_ratio)
     if error.size == 0 or size < _ROUNDING:
         return float(size < _ROUNDING)
@@ -149,6 +149,8 @@ def detectable_difference(error: StandardError, points: int) -> float:
     In standard errors, it is the noncentrality at which t exceeds its limit with that
     probability. The limit is that of Holm's first step.
     """
+    from scipy.special import nctdtrinc, stdtrit  # noqa: PLC0415 - as above
+
     limit = float(stdtrit(error.degrees_of_freedom, 1 - _CHANCE / points / 2))
     errors = float(nctdtrinc(error.degrees_of_freedom, 1 - _POWER, limit))
     return math.expm1(min(errors * error.size, _MOST_ERRORS))
