@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from plots.figures import scaling, threads
 from plots.figures.caption import caption, provenance
 from plots.figures.model import is_drawn
 from plots.markdown import document
-from plots.page.page import page
+from plots.page.page import packed_library, page
 from plots.results_csv import save_parquet, table_csv
 from results.comparison.baselines import readable_baselines, saved_times
 from results.cost.cost import NO_COSTS, Costs
@@ -62,7 +63,8 @@ def build(  # noqa: PLR0913 - a run, and what a report shows beside it
             *(run, costs, over, failures, predictions), static=_static(pictures), baselines=past
         ),
     }
-    with store_errors(folder, "written"):
+    with store_errors(folder, "written"), ThreadPoolExecutor(1) as beside:
+        beside.submit(packed_library)  # for the page, while the figures are drawn
         pictures = _images(run, over, folder, failures, predictions)
         written = []
         for name, make in texts.items():

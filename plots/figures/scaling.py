@@ -27,6 +27,8 @@ from results.run import Run
 from results.scaling import ScalingRow
 from results.store import atomic_file
 
+# That of SVG, which all texts are laid out for.
+_DPI = 72
 _TITLE_WIDTH = 100
 _FOOTER_WIDTH = 190
 _LEGEND_WIDTH = 178
@@ -67,6 +69,7 @@ def draw(
     with figure_style():
         figure, ends = _panels(shown, title, footer, named=not shown.lines)
         if len(shown.lines) <= MOST_NAMED and labels.draw_labels(figure, ends):
+            figure.set_layout_engine(None)  # done for the labels; again, it would draw all twice
             return figure
         figure, ends = _panels(shown, title, footer, named=True)
         if len(shown.lines) <= MOST_NAMED:
@@ -81,7 +84,7 @@ def _panels(
 
     named  whether the legend names the lines
     """
-    figure = Figure(figsize=(11, 8), layout="constrained")
+    figure = Figure(figsize=(11, 8), dpi=_DPI, layout="constrained")
     (rate, speedup), (efficiency, windows) = figure.subplots(2, 2)
     ends = {
         rate: panels.draw(rate, shown, RATE),

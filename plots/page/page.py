@@ -56,7 +56,14 @@ _EXTRA = frozenset(
 _MOST_STATIC = 1_000_000
 # A larger page is slow to open and hard to send.
 MOST_BYTES = 3_900_000
-_packed_library = lru_cache(maxsize=1)(packed)
+
+
+_packed = lru_cache(maxsize=1)(packed)
+
+
+def packed_library() -> str:
+    """Return plotly.js as the page has it; the first call takes as long as drawing a panel."""
+    return _packed(get_plotlyjs())
 
 
 def page(  # noqa: PLR0913 - a run, and what a report shows beside it
@@ -149,7 +156,7 @@ def _known(
         "facts": environment_facts(environment),
         "hosts": host_table(environment),
         "style": Markup((HERE / "page.css").read_text()),
-        "plotly": _packed_library(get_plotlyjs()),
+        "plotly": packed_library(),
         "script": Markup("\n".join((HERE / f"scripts/{one}.js").read_text() for one in SCRIPTS)),
     }
 

@@ -208,6 +208,12 @@ def test_the_list_of_tasks_loads_declarations_only() -> None:
     assert compiles_again is False
 
 
+def test_no_module_loads_what_most_reports_do_not_need() -> None:
+    """They take half of the time of a small report; functions that need them import them."""
+    late = {"pandas", "scipy", *(f"scipy.{name}" for name in ("optimize", "special", "stats"))}
+    assert {dotted(path) for path in modules() if imported(path, late, at_once=True)} == set()
+
+
 def everything() -> list[Path]:
     rest = [path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     return [ROOT / "fabfile.py", *modules(), *sorted((ROOT / "plots").rglob("*.js")), *rest]

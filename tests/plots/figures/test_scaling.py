@@ -41,6 +41,21 @@ def test_the_svg_of_the_published_table_is_as_kept(tmp_path: Path) -> None:
     assert_golden("published.svg", svg.read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("dpi", [72, 144])
+def test_the_figure_is_laid_out_once_and_nothing_is_cut_off(dpi: int) -> None:
+    study = run(published())
+    figure = draw(study.rows, "study: how it scales", caption(study))
+    assert figure.get_layout_engine() is None
+    figure.set_dpi(dpi)  # of the SVG and of the PNG
+    figure.draw_without_rendering()
+    page = figure.bbox
+    shown = [one for one in figure.findobj(Text) if isinstance(one, Text) and one.get_text()]
+    boxes = [one.get_window_extent() for one in shown if one.get_visible()]
+    assert len(boxes) > 20
+    assert all(page.x0 <= box.x0 and box.x1 <= page.x1 for box in boxes)
+    assert all(page.y0 <= box.y0 and box.y1 <= page.y1 for box in boxes)
+
+
 def test_a_dashed_line_stands_between_the_last_point_on_one_host_and_the_next() -> None:
     shown = figure_model(scaling(published()))
     assert shown.second_host == pytest.approx((16 * 32) ** 0.5)
