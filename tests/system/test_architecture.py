@@ -209,7 +209,7 @@ def test_the_list_of_tasks_loads_declarations_only() -> None:
 
 
 def test_no_module_loads_what_most_reports_do_not_need() -> None:
-    """They take half of the time of a small report; functions that need them import them."""
+    """They took half of the time of a small report."""
     late = {"pandas", "scipy", *(f"scipy.{name}" for name in ("optimize", "special", "stats"))}
     assert {dotted(path) for path in modules() if imported(path, late, at_once=True)} == set()
 
