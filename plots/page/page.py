@@ -62,7 +62,7 @@ _packed = lru_cache(maxsize=1)(packed)
 
 
 def packed_library() -> str:
-    """Return plotly.js as the page has it; the first call takes as long as drawing a panel."""
+    """Return plotly.js as the page has it."""
     return _packed(get_plotlyjs())
 
 
