@@ -1,12 +1,13 @@
 """Rich console for untrusted text from hosts and files."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from im2rec_tools.terminal import one_line, printable, unfiltered
@@ -51,8 +52,18 @@ def line(value: object, style: str = "") -> Text:
 
 def table_width(table: Table) -> int:
     """Return the width of a table in columns, unlimited by a terminal."""
+    for column in table.columns:  # measured by Rich, thousands of cells take a second
+        column.width = max(map(cell_len, _texts(column)))
     # Without a height, Rich assumes 80 columns on a dumb terminal, whatever the width.
-    return Screen(width=1000, height=25).measure(table).maximum
+    found = Screen(width=1000, height=25).measure(table).maximum
+    for column in table.columns:
+        column.width = None
+    return found
+
+
+def _texts(column: Column) -> list[str]:
+    """Return the header and the cells of a column as text."""
+    return [str(one) for one in (column.header, *column.cells)]
 
 
 def keep_headers(table: Table, width: int) -> None:
@@ -61,6 +72,40 @@ def keep_headers(table: Table, width: int) -> None:
     if sum(least) + _AROUND * len(least) < width:
         for column, letters in zip(table.columns, least, strict=True):
             column.min_width = letters
+
+
+def joined_columns(table: Table, width: int) -> Table:
+    """Return the table with one column of whole lines, if it fits without folding.
+
+    It looks the same, and a thousand rows take a tenth of the time.
+    """
+    texts = list(map(_texts, table.columns))
+    widths = [max(map(cell_len, some)) for some in texts]
+    if table.collapse_padding or sum(widths) + _AROUND * len(widths) >= width:
+        return table
+    lines = zip(*map(_padded, table.columns, texts, widths), strict=True)
+    header, *rows = ((" " * _AROUND).join(one) for one in lines)
+    found = Table(
+        title=table.title,
+        title_justify=table.title_justify,
+        caption=table.caption,
+        caption_justify=table.caption_justify,
+        box=table.box,
+    )
+    found.add_column(header, width=cell_len(header), no_wrap=True)
+    for row, old in zip(rows, table.rows, strict=True):
+        found.add_row(Text(row), style=old.style)
+    return found
+
+
+def _padded(column: Column, texts: Sequence[str], width: int) -> list[str]:
+    """Return the cells of a column with the spaces that its alignment asks for."""
+    return [
+        f"{' ' * (width - cell_len(text))}{text}"
+        if column.justify == "right"
+        else f"{text}{' ' * (width - cell_len(text))}"
+        for text in texts
+    ]
 
 
 def screen_for(table: Table) -> Screen:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import Any
 from bench.errors import SpecError
 from bench.networks import NETWORKS
 from bench.settings.point_names import differing, format_value, point_names
-from bench.trial import FIELDS, Trial, make
+from bench.trial import FIELDS, Trial, make, values_of
 from plots.format import list_names
 from results.record import grouped
 
@@ -19,11 +19,18 @@ from results.record import grouped
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
 _BATCH, _FULL = "batch_per_device", "devices_per_host"
 _MOST_NAMED = 3
+# Combinations of settings that a caption lists; a figure has no room for hundreds.
+_MOST_LISTED = 8
 # Values of a field to print; a list may have hundreds.
 _MOST = 8
 # The script of the simulated engine, which only records and results.csv show.
 _SCRIPT = "fake_"
 _TRAINING = ("synthetic", "real")
+# Fields to compare with their defaults.
+_COMPARED = frozenset(
+    name for name in FIELDS if name not in _SHOWN | {_BATCH} and not name.startswith(_SCRIPT)
+)
+_ALL = values_of(FIELDS)
 # The part of a setting's help that gives the meaning of 0: '; 0 runs every window'.
 _ZERO = re.compile(r"; 0 ([^;]+)")
 
@@ -44,17 +51,18 @@ class Settings:
 
 def settings_of(trials: Sequence[Trial]) -> Settings:
     """Split the non-default settings of these points by how many points have them."""
-    alike = _shared(trials)
-    shared = [name for name in alike if any(name in _unusual(trial) for trial in trials)]
-    most = _settings_of_most(trials, alike)
+    varied = _varied(trials)
+    every = [_unusual(trial) for trial in trials]
+    named = differing(trials)
+    found = set[str]().union(*every)
+    shared = [name for name in FIELDS if name in found and name not in varied]
+    most = _settings_of_most(trials, every, set(varied).difference(*named))
     own = []
-    for trial, named in zip(trials, differing(trials), strict=True):
-        unusual = _unusual(trial)
+    for trial, unusual, label in zip(trials, every, named, strict=True):
         names = [
             name
-            for name in FIELDS
-            if name not in alike
-            and name not in named
+            for name in varied
+            if name not in label
             and (trial.value(name) != most[name] if name in most else name in unusual)
         ]
         own.append(tuple(_setting(name, trial.value(name)) for name in names))
@@ -65,15 +73,20 @@ def settings_of(trials: Sequence[Trial]) -> Settings:
     )
 
 
-def _settings_of_most(trials: Sequence[Trial], alike: Sequence[str]) -> dict[str, Any]:
-    """Return the non-default values that more than half of the training points have."""
-    training = [trial for trial in trials if trial.mode in _TRAINING] or trials
-    named = {name for names in differing(trials) for name in names}
+def _settings_of_most(
+    trials: Sequence[Trial], every: Sequence[Collection[str]], names: Collection[str]
+) -> dict[str, Any]:
+    """Return the non-default values that more than half of the training points have.
+
+    `every` has the names of each point's non-default settings; only `names` count.
+    """
+    training = [pair for pair in zip(trials, every, strict=True) if pair[0].mode in _TRAINING]
+    training = training or list(zip(trials, every, strict=True))
     found = {}
     for name in FIELDS:
-        if name in alike or name in named:
+        if name not in names:
             continue
-        values = Counter(one.value(name) for one in training if name in _unusual(one))
+        values = Counter(one.value(name) for one, unusual in training if name in unusual)
         for value, count in values.most_common(1):
             if 2 * count > len(training):
                 found[name] = value
@@ -110,15 +123,19 @@ def common_settings(trials: Sequence[Trial]) -> str:
 def varied_settings(trials: Sequence[Trial]) -> str:
     """Return the settings of single points: 'gc_type = 2bit (tiny dist_sync x2)'."""
     points = grouped(zip(settings_of(trials).own, point_names(trials), strict=True))
-    return "; ".join(
+    found = [(texts, names) for texts, names in points.items() if texts]
+    listed = [
         f"{', '.join(texts)} ({list_names(names, _MOST_NAMED, ', ')})"
-        for texts, names in points.items()
-        if texts
-    )
+        for texts, names in found[:_MOST_LISTED]
+    ]
+    more = sum(len(names) for _, names in found[_MOST_LISTED:])
+    return "; ".join([*listed, *([f"{more} more points"] if more else [])])
 
 
-def _shared(trials: Sequence[Trial]) -> list[str]:
-    return [name for name in FIELDS if len({trial.value(name) for trial in trials}) == 1]
+def _varied(trials: Sequence[Trial]) -> list[str]:
+    """Return the fields with several values, in the order of records."""
+    columns = zip(*map(_ALL, trials), strict=True)
+    return [name for name, values in zip(FIELDS, columns, strict=False) if len(set(values)) > 1]
 
 
 @lru_cache(maxsize=4096)
@@ -129,11 +146,8 @@ def _unusual(trial: Trial) -> tuple[str, ...]:
     reads = {"data_nthreads", "cold"} if trial.mode == "test-io" else set()
     return tuple(
         name
-        for name in FIELDS
-        if name not in _SHOWN | reads | {_BATCH}
-        and not name.startswith(_SCRIPT)
-        and name in usual
-        and trial.value(name) != usual[name]
+        for name, value in zip(FIELDS, _ALL(trial), strict=True)
+        if name in _COMPARED and name not in reads and name in usual and value != usual[name]
     )
 
 

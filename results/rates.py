@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -267,17 +267,17 @@ class Rate:
         """Whether its error includes an assumed run-to-run variance (n = 1)."""
         return self.repeats == 1 and self.error is not None
 
-    @property
+    @cached_property
     def low(self) -> float | None:
         """The lower end of the 95 % CI."""
         return self._end(0)
 
-    @property
+    @cached_property
     def high(self) -> float | None:
         """The upper end of the 95 % CI."""
         return self._end(1)
 
-    @property
+    @cached_property
     def ratio(self) -> "Ratio":
         """The throughput (images/s) with its CI."""
         return Ratio(value=self.images_per_second, low=self.low, high=self.high)

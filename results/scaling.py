@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from bench.notes import Note, NoteKind, merged, texts
@@ -114,7 +115,7 @@ class ScalingRow:
         found = self.accuracies
         return math.fsum(found) / len(found) if found else None
 
-    @property
+    @cached_property
     def time_to_accuracy(self) -> TimeToAccuracy | None:
         """Time to the stop accuracy; also of points with failed repeats."""
         return time_to_accuracy(self.repeats)
@@ -165,12 +166,12 @@ class ScalingRow:
         """The cause of a missing result, and the point's notes, in words."""
         return "; ".join(filter(None, (self.message, *texts(self.notes))))
 
-    @property
+    @cached_property
     def headline_kinds(self) -> tuple[NoteKind, ...]:
         """The kinds of its notes that are caveats, each once; empty: no mark needed."""
         return tuple(dict.fromkeys(note.kind for note in self.notes if note.kind.headline))
 
-    @property
+    @cached_property
     def uncertain(self) -> bool:
         """Whether the CI of its throughput, or of an efficiency, makes the value useless."""
         efficiencies = [one.efficiency for one in self.scalings.values()]

@@ -15,16 +15,20 @@ _MARGIN = 0.08
 # Digits of decimal ticks: the longer the axis (see _REACHES), the fewer.
 _REACHES = (100_000, 20, 6)
 _DECIMALS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
-# More grid lines than this hide the data.
-_MOST_GRID = 20
+# More grid lines than this hide the data, and more ticks are a bar.
+_MOST_GRID, _MOST_TICKS = 20, 100
 
 
 def device_axis(axes: Axes, counts: Sequence[int], inches: float = _REPORT_INCHES) -> None:
-    """Set a logarithmic device axis, `inches` long, with ticks at the measured counts."""
+    """Set a logarithmic device axis, `inches` long, with ticks at the measured counts.
+
+    More than a hundred counts have ticks only where there is room for their labels.
+    """
     axes.set_xscale("log", base=2)
     if counts:
         axes.set_xlim(counts[0] / 1.35, counts[-1] * 1.35)
-    _device_ticks(axes, counts, readable_counts(counts, inches))
+    named = readable_counts(counts, inches)
+    _device_ticks(axes, counts if len(counts) <= _MOST_TICKS else named, named)
 
 
 def linear_device_axis(axes: Axes, counts: Sequence[int], inches: float) -> None:

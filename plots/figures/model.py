@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from bench.settings.point_names import format_fields
 from bench.trial import FIELDS
@@ -196,12 +197,14 @@ def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
 
 def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
     """Return the fields that differ between points with the same device count."""
-    groups = grouped((row.trial.layout.devices, row) for row in rows).values()
-    return [
-        name
-        for name in names
-        if any(len({row.trial.value(name) for row in group}) > 1 for group in groups)
-    ]
+    groups = grouped((row.trial.layout.devices, row.trial) for row in rows).values()
+    several = [group for group in groups if len(group) > 1]
+
+    def differs(name: str) -> bool:
+        value = attrgetter(FIELDS[name].path)
+        return any(value(one) != value(group[0]) for group in several for one in group)
+
+    return [name for name in names if differs(name)]
 
 
 @dataclass(frozen=True, kw_only=True)

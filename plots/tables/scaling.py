@@ -11,6 +11,7 @@ from bench.settings.point_names import format_value, point_names, varying
 from bench.trial import FIELDS, Trial
 from im2rec_tools.console import (
     is_limited,
+    joined_columns,
     line,
     screen_for,
     text_width,
@@ -424,13 +425,17 @@ def notes(
     rows: Sequence[ScalingRow],
     costs: Costs = NO_COSTS,
     failures: Failures | None = None,
+    parts: Collection[str] = (WIDE, NOTES),
 ) -> tuple[list[Item], list[Item]]:
-    """Return the notes below the table: those on points, and those on columns.
+    """Return the notes below the table: on points (NOTES), and on columns (WIDE).
 
     A part that fails becomes one line that names it; without `failures` it raises.
     """
-    columns = attempt_lines(failures, "notes on columns", lambda: column_notes(rows, costs))
-    points = attempt_items(failures, "notes on points", lambda: point_notes(rows))
+    columns, points = list[str](), list[Item]()
+    if WIDE in parts:
+        columns = attempt_lines(failures, "notes on columns", lambda: column_notes(rows, costs))
+    if NOTES in parts:
+        points = attempt_items(failures, "notes on points", lambda: point_notes(rows))
     return points, [Item(one) for one in columns]
 
 
@@ -569,14 +574,14 @@ def show(
     hidden = [f"Hidden on this narrow terminal, shown in report.md: {', '.join(left_out)}."]
     head = [Item(text) for text in (title, machine, shared) if text]
     troubles = [Item(one) for one in trouble_lines(run.troubles)]
-    points, columns = notes(run.rows, costs, failures)
     failed = attempt_items(
         failures, "points without a result", lambda: failure_items(run.rows, run.missing)
     )
-    told = NOTES in parts or any(row.trial.mode == "bandwidth" for row in run.rows)
+    moved = any(row.trial.mode == "bandwidth" for row in run.rows)  # their notes have the result
+    points, columns = notes(run.rows, costs, failures, {*parts, NOTES} if moved else parts)
     sections = {
-        "Notes": points if told else [],
-        "How to read the table": columns if wide else [],
+        "Notes": points,
+        "How to read the table": columns,
         "Peak memory per rank": memory_items(run.rows) if wide else [],
         "Points without a result": failed,
     }
@@ -584,7 +589,7 @@ def show(
     def lines(items: Sequence[Item], indent: str = "") -> list[Text]:
         return [line(one) for one in plain_lines(items, width, indent)]
 
-    blank = line("")
+    blank, grid = line(""), joined_columns(grid, console.width)
     console.print(*lines(head), blank, *lines(words), *lines(troubles), grid, sep="\n")
     console.print(*lines([Item(one) for one in hidden if left_out]), sep="\n")
     if not wide:

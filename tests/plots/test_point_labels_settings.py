@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from bench.settings.point_names import point_names
-from bench.trial import FIELDS, Trial
+from bench.trial import FIELDS, Trial, make
 from plots.figures.caption import caption, settings_line
 from plots.markdown import document
 from plots.page.page import page
-from plots.point_labels import common_settings, settings_of
+from plots.point_labels import common_settings, settings_of, varied_settings
 from plots.tables.scaling import notes, show
 from results.run import Run
 from tests.support.runs.scenes import point, run, three
@@ -136,3 +136,23 @@ def test_points_of_other_tools_are_shown_by_the_defaults_of_the_field_table() ->
 def test_a_setting_that_is_true_is_printed_as_in_a_sweep() -> None:
     row = run([point(1, 1.0)]).rows[0]
     assert common_settings([row.trial.replace(emulate=True)]) == "emulate = true"
+
+
+def test_a_caption_lists_few_settings_of_single_points_and_counts_the_others() -> None:
+    trials = [
+        make(
+            {
+                "devices": n,
+                "batch_per_device": 1,
+                "devices_per_worker": n,
+                "kvstore": "dist_sync",
+                "num_layers": layers,
+                "network": "resnet",
+            }
+        )
+        for n in range(2, 15)
+        for layers in (18, 34)
+    ]
+    text = varied_settings(trials)
+    assert text.count("devices_per_worker = ") == 8
+    assert text.endswith("; 10 more points")

@@ -115,7 +115,7 @@ def test_a_failing_text_does_not_cost_the_table(
 ) -> None:
     log = stored(tmp_path, record([[1.0, 1.0, 1.0]]))
     monkeypatch.setattr(part, fails)
-    code, said = refusal(report_show, run=f"{log.parent}/")
+    code, said = refusal(report_show, run=f"{log.parent}/", wide=True)
     assert code == 1
     assert "IndexError: out of range (tests/plots/test_report_random.py:" in said
     assert "report it with the archive of 'fab results.pack" in said

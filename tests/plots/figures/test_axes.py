@@ -5,8 +5,9 @@ from textwrap import wrap
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
-from plots.figures.axes import decimal_ticks
+from plots.figures.axes import decimal_ticks, device_axis, readable_counts
 from plots.figures.labels import balanced_lines
 from tests.support.pages.figures import panels, texts
 from tests.support.runs.records import record
@@ -67,3 +68,15 @@ def test_a_folded_title_has_no_more_lines_than_it_needs(text: str, width: int) -
     assert len(lines) <= len(wrap(text, width))
     assert all(len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(("most", "every"), [(100, True), (101, False)])
+def test_a_hundred_device_counts_have_a_tick_each_and_more_only_with_a_label(
+    most: int, every: bool
+) -> None:
+    counts = list(range(1, most + 1))
+    axes = Figure().subplots()
+    device_axis(axes, counts)
+    ticks = [int(one) for one in axes.get_xticks()]
+    assert ticks == (counts if every else readable_counts(counts))
+    assert {1, most} <= set(ticks)
