@@ -22,7 +22,7 @@ _MOST_GRID, _MOST_TICKS = 20, 100
 def device_axis(axes: Axes, counts: Sequence[int], inches: float = _REPORT_INCHES) -> None:
     """Set a logarithmic device axis, `inches` long, with ticks at the measured counts.
 
-    More than a hundred counts have ticks only where there is room for their labels.
+    Of more than a hundred counts, only those with a label have a tick.
     """
     axes.set_xscale("log", base=2)
     if counts:

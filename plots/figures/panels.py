@@ -1,11 +1,11 @@
 """Panels of the figure: lines with intervals, marks, ceilings, windows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log, nan
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -40,6 +40,8 @@ _NO_BASE = "not available: needs a result {baseline}\nand another point to compa
 # More dots than this are drawn as pixels.
 _MANY = 5000
 _MOST_MISSING = 2
+# More lines than this are drawn together with those that look the same.
+_MOST_ALONE = 24
 # With so few device counts all lines meet in a few places, so they stand further apart there.
 _FEW_COUNTS = 3
 
@@ -82,7 +84,17 @@ def draw(axes: Axes, shown: FigureModel, panel: Panel) -> list[LineEnd]:
     axes.set_ylabel(matplotlib_text(panel.unit.format(baseline=baseline)))
     shift = offsets(shown)
     behind = [_behind(axes, line, panel, shown.behind_name) for line in shown.behind]
-    ends = [_line(axes, line, panel, shift[line.label]) for line in shown.lines]
+    values = {
+        line.label: [
+            _Point(shift[line.label].place(row.trial.layout.devices), row, found)
+            for row in line.rows
+            if (found := panel.value(row)) is not None
+        ]
+        for line in shown.lines
+    }
+    for lines in _drawn_together(shown.lines):
+        _lines(axes, lines, values)
+    ends = [_end(line, values[line.label]) for line in shown.lines]
     if not any(ends):
         where = f"of {shown.baseline}" if shown.baseline else "on 1 device"
         lacking = matplotlib_text(panel.lacking.format(baseline=where))
@@ -143,26 +155,53 @@ def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> LineEnd | None:
     return LineEnd(text=text, colour=GREY, x=places[-1][0], y=places[-1][1])
 
 
-def _line(axes: Axes, line: Line, panel: Panel, shift: Offset) -> LineEnd | None:
-    points = [(row, panel.value(row)) for row in line.rows]
-    found = [(row, ratio) for row, ratio in points if ratio is not None]
-    places = [shift.place(row.trial.layout.devices) for row, _ in found]
+class _Point(NamedTuple):
+    """A point of a panel: its place on the device axis, and its value."""
+
+    place: float
+    row: ScalingRow
+    value: Ratio
+
+
+def _drawn_together(lines: Sequence[Line]) -> list[list[Line]]:
+    """Return the lines one by one, or those of many lines that look the same together.
+
+    Matplotlib draws a few long paths much faster than hundreds of short ones.
+    """
+    if len(lines) <= _MOST_ALONE:
+        return [[line] for line in lines]
+    return list(grouped((_look(line), line) for line in lines).values())
+
+
+def _look(line: Line) -> tuple[str, str, str]:
+    return line.colour, line.marker, str(line.dashes)
+
+
+def _lines(axes: Axes, lines: Sequence[Line], values: Mapping[str, Sequence[_Point]]) -> None:
+    """Draw lines that look the same, with their CIs."""
+    first = lines[0]
+    found = [values[line.label] for line in lines]
+    parts = [[(one.place, one.value.value) for one in some] for some in found]
+    # A gap lifts the pen between two lines.
+    path = [place for some in parts for place in (*some, (nan, nan))][:-1]
     axes.plot(
-        places,
-        [ratio.value for _, ratio in found],
-        color=line.colour,
-        linestyle=line.dashes,
+        [x for x, _ in path],
+        [y for _, y in path],
+        color=first.colour,
+        linestyle=first.dashes,
         linewidth=1.4,
     )
-    faces = grouped(
-        (point_face(row, line.colour), (x, r)) for x, (row, r) in zip(places, found, strict=True)
-    )
+    points = [one for some in found for one in some]
+    faces = grouped((point_face(one.row, first.colour), (one.place, one.value)) for one in points)
     for face, some in faces.items():
-        _points(axes, some, line, face)
-    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.is_ringed])
-    if not found:
+        _points(axes, some, first, face)
+    _rings(axes, [(one.place, one.value) for one in points if one.row.is_ringed])
+
+
+def _end(line: Line, points: Sequence[_Point]) -> LineEnd | None:
+    if not points:
         return None
-    return LineEnd(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)
+    return LineEnd(text=line.end, colour=line.colour, x=points[-1].place, y=points[-1].value.value)
 
 
 def point_face(row: ScalingRow, colour: str) -> str:
@@ -308,7 +347,11 @@ def draw_windows(axes: Axes, shown: FigureModel) -> list[LineEnd]:
     axes.set_ylabel("seconds per window")
     shift = offsets(shown, spread=2)
     bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
-    ends = [_dots(axes, line, shift[line.label], bar) for line in shown.lines]
+    for lines in _drawn_together(shown.lines):
+        _dots(
+            axes, [(row, shift[line.label]) for line in lines for row in line.rows], lines[0], bar
+        )
+    ends = [_last_median(line, shift[line.label]) for line in shown.lines]
     seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     if len(seconds) > _MANY:
         axes.set_rasterization_zorder(0)  # paths would make the SVG too large
@@ -320,15 +363,22 @@ def draw_windows(axes: Axes, shown: FigureModel) -> list[LineEnd]:
     return [end for end in ends if end]
 
 
-def _dots(axes: Axes, line: Line, shift: Offset, bar: float) -> LineEnd | None:
-    """Draw a line's windows, hollow if oversubscribed, and the median of each point."""
+def _dots(axes: Axes, placed: Sequence[tuple[ScalingRow, Offset]], line: Line, bar: float) -> None:
+    """Draw the windows of points, hollow if oversubscribed, and the median of each.
+
+    They look as those of `line`.
+    """
     for hollow in (False, True):
-        rows = [row for row in line.rows if row.emulated is hollow and row.window_seconds]
+        rows = [
+            (row, shift.place(row.trial.layout.devices))
+            for row, shift in placed
+            if row.emulated is hollow and row.window_seconds
+        ]
         if not rows:
             continue
         axes.plot(
-            [shift.place(row.trial.layout.devices) for row in rows for _ in row.window_seconds],
-            [seconds for row in rows for seconds in row.window_seconds],
+            [place for row, place in rows for _ in row.window_seconds],
+            [seconds for row, _ in rows for seconds in row.window_seconds],
             marker=line.marker,
             markersize=3.5,
             linestyle="",
@@ -336,9 +386,12 @@ def _dots(axes: Axes, line: Line, shift: Offset, bar: float) -> LineEnd | None:
             alpha=0.6,
             markerfacecolor="white" if hollow else line.colour,
         )
-        places = np.array([shift.place(row.trial.layout.devices) for row in rows])
-        middles = [median(row.window_seconds) for row in rows]
+        places = np.array([place for _, place in rows])
+        middles = [median(row.window_seconds) for row, _ in rows]
         axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)
+
+
+def _last_median(line: Line, shift: Offset) -> LineEnd | None:
     last = next((row for row in reversed(line.rows) if row.window_seconds), None)
     if last is None:
         return None

@@ -67,13 +67,14 @@ def draw(
     """
     shown = figure_model(rows, over, predictions)
     with figure_style():
+        if len(shown.lines) > MOST_NAMED:
+            return _panels(shown, title, footer, named=True)[0]
         figure, ends = _panels(shown, title, footer, named=not shown.lines)
-        if len(shown.lines) <= MOST_NAMED and labels.draw_labels(figure, ends):
+        if labels.draw_labels(figure, ends):
             figure.set_layout_engine(None)  # done for the labels; again, it would draw all twice
             return figure
         figure, ends = _panels(shown, title, footer, named=True)
-        if len(shown.lines) <= MOST_NAMED:
-            labels.draw_labels(figure, ends)
+        labels.draw_labels(figure, ends)
         return figure
 
 

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -261,3 +262,18 @@ def test_a_title_in_a_script_without_glyphs_prints_no_warning(tmp_path: Path) ->
         warnings.simplefilter("error")
         save(draw(run(three()).rows, "漢字", "note"), tmp_path)
     assert (tmp_path / "scaling.png").stat().st_size > 0
+
+
+def test_hundreds_of_lines_become_few_paths_with_all_their_points() -> None:
+    records = [
+        point(devices, 10 * devices + n, network="resnet", num_layers=layers, lr=0.01 * n)
+        for layers in (18, 34, 50)
+        for n in range(1, 31)
+        for devices in (1, 2)
+    ]
+    rows = run(records).rows
+    assert len(lines(rows)) == 90
+    paths = [one for one in panels(records)[0].lines if one.get_linestyle() != "None"]
+    assert len(paths) < 2 * 90  # one per line, and its ideal
+    shown = {float(y) for one in paths for y in np.asarray(one.get_ydata(), float)}
+    assert {row.rate.images_per_second for row in rows if row.rate} <= shown
