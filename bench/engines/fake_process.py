@@ -16,7 +16,6 @@ the first try of a repeat only (MXSCALE_TRY).
 import json
 import math
 import os
-import socket
 import sys
 import time
 from contextlib import suppress
@@ -75,6 +74,8 @@ def _sleep_for_ever() -> NoReturn:
 
 def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
     """Assign a rank to each of `expected` connections, then wait for all to close."""
+    import socket  # noqa: PLC0415 - a process alone needs none
+
     with socket.create_server(address, backlog=expected) as listener:
         say("reached")
         members: list[tuple[Any, str]] = []
@@ -98,6 +99,8 @@ def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
 
     Return the connection to the scheduler and this process's rank.
     """
+    import socket  # noqa: PLC0415 - as above
+
     stream: Any = None
     while stream is None:  # without a limit: the controller's deadline applies
         try:
@@ -252,6 +255,9 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # without the end of the interpreter, a tenth of all instructions
     except Exception as error:  # noqa: BLE001 - the outermost door
         say("failed", {"message": str(error)})
         # The failure of another process closes the connections of this one.

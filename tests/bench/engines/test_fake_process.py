@@ -115,10 +115,10 @@ def test_a_process_without_noise_and_faults_imports_little() -> None:
         trial(windows=60, precision=0.02, fake_seconds=(0.9, 0.5)), "worker", 0
     )[2]
     program = (
-        "import runpy, sys\n"
+        "import sys\nfrom bench.engines.fake_process import main\n"
         f"sys.argv = ['fake', {script!r}]\n"
-        "runpy.run_module('bench.engines.fake_process', run_name='__main__')\n"
-        "print(*{'numpy', 'dataclasses', 'random', 'pathlib'} & set(sys.modules))\n"
+        "main()\n"
+        "print(*{'numpy', 'dataclasses', 'random', 'pathlib', 'socket'} & set(sys.modules))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
