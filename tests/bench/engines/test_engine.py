@@ -1,5 +1,6 @@
 """The controller asks engines what differs between them."""
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from launch.job.plan import plan, root_host
 from launch.preflight.findings import Requirements, problems
 from plots.figures.caption import hardware
 from tests.support.hosts.host_reports import FIT
+from tests.support.paths import ROOT
+from tests.support.sources import modules
 
 pytestmark = pytest.mark.pythons
 
@@ -49,6 +52,18 @@ def test_records_of_other_tools_keep_the_words_that_they_have() -> None:
     assert (imported.scripted, imported.servers, imported.workers) == (False, 0, 4)
     assert imported.comm == Comm(name="ring-async", waits=False)
     assert find_engine("imported-x") is MXNET
+
+
+BY_NAME = re.compile(r"""\bengine(?:"\])? (?:==|!=|in|not in) (?:["'({]|ENGINE_)""")
+
+
+def test_the_controller_asks_no_engine_for_its_name() -> None:
+    """Another engine would need a change there; a field of Engine needs none."""
+    own = [path for path in modules() if ROOT / "bench" not in path.parents]
+    found = [path.name for path in own if BY_NAME.search(path.read_text(encoding="utf-8"))]
+    assert found == []
+    assert BY_NAME.search('if trial.engine == "fake":')
+    assert BY_NAME.search('if trial["engine"] != "fake":')
 
 
 # Computed before engines had a seam: results of earlier versions must stay found.
