@@ -80,6 +80,11 @@ class HostOptions:
     )
     ssh_config: str = _option("FILE", "SSH client configuration", "~/.ssh/config")
     accept_new: bool = _option("", "Accept the keys of hosts that are not in known_hosts yet")
+    via: str = _option(
+        "TEMPLATE",
+        "Command that reaches a host in place of SSH, such as 'docker exec -i {host}'",
+        "SSH",
+    )
     words: tuple[str, ...] = ()
 
 

@@ -1,13 +1,14 @@
 """Setup of a sweep: its hosts, listed, connected and checked."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from bench.engines.catalog import ENGINES
 from bench.errors import error_line, parse_int, quoted
+from bench.settings.secrets import is_secret, masked_word
 from bench.sweep import Sweep
 from im2rec_tools.terminal import echo
 from launch import hostfile
@@ -22,15 +23,18 @@ from launch.sweep import ClusterSetup
 from launch.transport.line import Starter, start_local
 from launch.transport.protocol import is_ipv4
 from launch.transport.ssh import Ssh
+from launch.transport.via import Template, Via
 
 
 def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Host, ...]:
     """Return the hosts that options or the environment list; none if neither does.
 
-    With `only_named` those of the environment do not count. Prints notes on the list.
+    With `only_named` those of the environment do not count, unless a template reaches them. Prints
+    notes on the list.
     """
+    template = _template(options)
     named = options.hostfile or options.hosts
-    if only_named and not named:
+    if only_named and not named and template is None:
         return ()
     listed = hostfile.find(options.hostfile, options.hosts, options.hosts_format, os.environ)
     if listed and not named:
@@ -40,6 +44,8 @@ def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Hos
             f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts override it",
             err=True,
         )
+    if template is not None:
+        _check_names(listed)
     devices = options.devices_per_node
     count = parse_int("--devices-per-node", devices) if devices else None
     if listed and (count is not None or any(one.slots is not None for one in listed)):
@@ -58,6 +64,48 @@ def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Hos
     )
 
 
+def _template(options: HostOptions) -> Template | None:
+    """Return the template of --via; LaunchError if it is wrong or SSH has options."""
+    if not options.via:
+        return None
+    for flag, given in (("--ssh-config", options.ssh_config), ("--accept-new", options.accept_new)):
+        if given:
+            problem = "--via replaces SSH"
+            raise LaunchError(error_line(flag, problem=problem, fix=f"Remove {flag} or --via"))
+    template = Template.parse(options.via)
+    for word in template.words:
+        option = word.startswith("-") or "=" in word
+        if option and is_secret(word.partition("=")[0]):
+            fix = "Other users see command lines. Put it into the program's own configuration"
+            got = masked_word(word)
+            raise LaunchError(error_line("--via", expected="no secret", got=got, fix=fix))
+    return template
+
+
+def _check_names(listed: Sequence[hostfile.HostEntry]) -> None:
+    """Raise LaunchError if there is no host for --via, or one has a user or port."""
+    if not listed:
+        fix = "Name them with --hostfile FILE or --hosts HOST:DEVICES,..."
+        raise LaunchError(error_line("--via", expected="hosts", got="none", fix=fix))
+    for one in listed:
+        if "@" in one.target or one.port is not None:
+            raise LaunchError(
+                error_line(
+                    "--via",
+                    expected="hosts without an SSH user or port",
+                    got=quoted(one.target if one.port is None else f"{one.target}:{one.port}"),
+                    fix="List the host by its name alone",
+                )
+            )
+
+
+def _connections(options: HostOptions) -> Ssh | Via:
+    """Return the connections to hosts, over SSH or by the template of --via."""
+    if (template := _template(options)) is not None:
+        return Via(template)
+    return Ssh(options.ssh_config, accept_new=options.accept_new)
+
+
 @contextmanager
 def reached(
     options: HostOptions, *, required: bool = False
@@ -70,8 +118,8 @@ def reached(
     if required and not hosts:
         fix = "Name them with --hostfile FILE or --hosts HOST:DEVICES,..."
         raise LaunchError(error_line("hosts", expected="one or more", got="none", fix=fix))
-    with closing(Ssh(options.ssh_config, accept_new=options.accept_new)) as ssh:
-        yield (hosts, ssh.start) if hosts else ((this_machine(),), start_local)
+    with closing(_connections(options)) as connections:
+        yield (hosts, connections.start) if hosts else ((this_machine(),), start_local)
 
 
 @contextmanager
@@ -118,15 +166,16 @@ def job_setup(
         engines=tuple(one for one in ENGINES.values() if one.package and one.name in used),
         device="gpu" if any(trial.layout.device == "gpu" for trial in what.trials) else "cpu",
     )
-    with closing(Ssh(options.ssh_config, accept_new=options.accept_new)) as ssh:
-        found = reported(hosts, ssh.start, wanted)
+    with closing(_connections(options)) as connections:
+        start = connections.start
+        found = reported(hosts, start, wanted)
         _check_reports(found)
         fit = tuple(one.host for one in found)
-        check_interpreters(what.trials, fit, ssh.start)
+        check_interpreters(what.trials, fit, start)
         yield ClusterSetup(
             hosts=fit,
-            start=ssh.start,
-            data=manifests(what.trials, fit, ssh.start),
+            start=start,
+            data=manifests(what.trials, fit, start),
             scheduler=_controller(found) if scheduler in _CONTROLLER else None,
             facts={one.host.name: one.facts for one in found},
         )

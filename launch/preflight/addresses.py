@@ -41,13 +41,11 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
     outer = [address for name, address in addresses.items() if not name.startswith(_INNER)]
     if len(outer) == 1:
         return outer[0]
+    by_ssh = f"SSH reached this host as {reached}, which other hosts cannot use"
     raise LaunchError(
         error_line(
             "",
-            problem=(
-                f"SSH reached this host as {reached or 'an unknown address'}, which other hosts "
-                f"cannot use"
-            ),
+            problem=by_ssh if reached else "the connection names no address of this host",
             fix=f"Choose one of its addresses with --interface NAME: {listed}",
         )
     )

@@ -97,6 +97,8 @@ KEEPALIVE_SECONDS = 2
 SSH_SILENCE_SECONDS = 8
 # A login shell and then Python start within this.
 PROGRAM_START_SECONDS = 15.0
+# The same by a command of the user: a scheduler may start a step late.
+VIA_START_SECONDS = 30.0
 # A program that did not start ends within this.
 PROGRAM_END_SECONDS = 1.0
 # The exit code and stderr of a program that has ended arrive within this.

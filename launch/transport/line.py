@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Protocol
+from typing import IO, Protocol
 
 from launch.hosts import ROOT, Host
 from launch.remote.code_hash import closure
@@ -24,6 +24,15 @@ LOADER = "exec(__import__('sys').stdin.buffer.raw.readline())"
 # Isolated: PYTHONHOME or PYTHONPATH of a start-up file, or a json.py in the home, do not affect it.
 # Without site: it needs no installed package, and the search takes time.
 FLAGS = ("-I", "-S", "-u")
+# Run by /bin/sh of a host. The mark comes after what start-up files and wrappers print.
+_SHELL = (
+    "printf '\\n%s\\n' '{mark}' || { echo 'its standard output is closed' >&2; exit 1; }; "
+    # -V does not start the interpreter, which would take ten times as long.
+    'for p in python3 python /usr/local/bin/python3; do p=$(command -v "$p") && '
+    'v=$("$p" -V 2>/dev/null) && v=${v#Python 3.} && [ "${v%%[!0-9]*}" -ge 8 ] 2>/dev/null && '
+    f'exec "$p" {" ".join(FLAGS)} -c "{LOADER}"; done; '
+    'echo "no Python 3.8 or newer on the PATH{advice}: $PATH" >&2; exit 127'
+)
 # Reads length and sources from the connection: the host needs no installation. The mark follows all
 # output of a shell's start-up files; it is reversed here, because such a file may print its input.
 _BOOT = (
@@ -70,6 +79,14 @@ def new_mark() -> bytes:
     return f"mxscale {secrets.token_hex(8)}".encode()
 
 
+def shell_command(mark: bytes, advice: str) -> str:
+    """Return the command by which a host's /bin/sh prints a mark and starts a loader.
+
+    `advice` follows 'no Python on the PATH'.
+    """
+    return _SHELL.replace("{mark}", mark.decode()).replace("{advice}", advice)
+
+
 @cache
 def _modules(program: str) -> bytes:
     """Return the modules that a program imports, each after its own imports."""
@@ -104,6 +121,26 @@ def split(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
             held.append(rest)
 
 
+class StdinPipe:
+    """Standard input of a local process; threads may write and close it."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe, self._lock = pipe, threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; an ended process ignores them."""
+        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):
+            self._pipe.write(data)
+            self._pipe.flush()
+
+    def close(self, seconds: float) -> None:
+        """Close it, unless a blocked writer holds it for `seconds`."""
+        if self._lock.acquire(timeout=seconds):
+            with contextlib.suppress(BrokenPipeError):
+                self._pipe.close()
+            self._lock.release()
+
+
 class LocalLine:
     """Connection to a program on this machine, over two pipes."""
 
@@ -117,16 +154,13 @@ class LocalLine:
         )
         assert self._program.stdin is not None
         assert self._program.stdout is not None
-        self._stdin, self._stdout = self._program.stdin, self._program.stdout
-        self._lock = threading.Lock()
+        self._stdin, self._stdout = StdinPipe(self._program.stdin), self._program.stdout
         self._mark = new_mark()
         self.write(sources(program, self._mark))
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
-        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):
-            self._stdin.write(data)
-            self._stdin.flush()
+        self._stdin.write(data)
 
     def lines(self, most: int) -> Iterator[bytes]:
         """Yield the program's lines; read them to the end, which closes the pipe."""
@@ -139,20 +173,13 @@ class LocalLine:
     def close(self, seconds: float) -> None:
         """Close stdin and wait; kill a program that does not end."""
         self._program.send_signal(signal.SIGCONT)  # a suspended program cannot notice
-        self._close_stdin(seconds)
+        self._stdin.close(seconds)
         try:
             self._program.wait(seconds)
         except subprocess.TimeoutExpired:
             self._program.kill()
             self._program.wait()
-            self._close_stdin(seconds)
-
-    def _close_stdin(self, seconds: float) -> None:
-        # A writer to a program that does not read holds the lock until the program is killed.
-        if self._lock.acquire(timeout=seconds):
-            with contextlib.suppress(BrokenPipeError):
-                self._stdin.close()
-            self._lock.release()
+            self._stdin.close(seconds)
 
     def last_words(self) -> str:
         """Return '': its stderr is this terminal."""

@@ -22,11 +22,10 @@ from launch.remote.errors import LaunchError, ProtocolError, error_line
 from launch.transport import ssh_config
 from launch.transport.host_keys import KnownHosts
 from launch.transport.line import (
-    FLAGS,
-    LOADER,
     STARTUP,
     Line,
     new_mark,
+    shell_command,
     sources,
     split,
     start_local,
@@ -38,16 +37,9 @@ from launch.transport.ssh_errors import explain
 _NOISE_BYTES = 1 << 20
 # Twice paramiko's window, which it does not enforce.
 _MOST_UNREAD = 4 << 20
-# Run by any login shell. The first mark comes after its start-up files.
-_REMOTE = (
-    "printf '\\n%s\\n' '{mark}' || { echo 'its standard output is closed' >&2; exit 1; }; "
-    # -V does not start the interpreter, which would take ten times as long.
-    'for p in python3 python /usr/local/bin/python3; do p=$(command -v "$p") && '
-    'v=$("$p" -V 2>/dev/null) && v=${v#Python 3.} && [ "${v%%[!0-9]*}" -ge 8 ] 2>/dev/null && '
-    f'exec "$p" {" ".join(FLAGS)} -c "{LOADER}"; done; '
-    'echo "no Python 3.8 or newer on the PATH of the login shell. Install one, or correct the PATH '
-    'that a start-up file sets ({startup}): $PATH" >&2; exit 127'
-).replace("{startup}", STARTUP)
+_ADVICE = (
+    f" of the login shell. Install one, or correct the PATH that a start-up file sets ({STARTUP})"
+)
 _STARTUP = f"a start-up file of the login shell ({STARTUP})"
 _RETURN = "Let it return at once if the shell is not interactive"
 
@@ -89,7 +81,8 @@ class SshLine:
         for pipe in (self._channel.in_buffer, self._channel.in_stderr_buffer):
             limit_unread(pipe, self._flood)
         self._shell, self._program = new_mark(), new_mark()
-        remote = _REMOTE.replace("{mark}", self._shell.decode())
+        remote = shell_command(self._shell, _ADVICE)
+        # Run by any login shell.
         self._channel.exec_command("exec /bin/sh -c " + shlex.quote(remote))
         self.write(sources(program, self._program))
 

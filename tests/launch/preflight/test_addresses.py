@@ -32,7 +32,7 @@ def test_a_host_with_one_network_needs_no_choice(reached: str) -> None:
             "",
             "SSH reached this host as 127.0.0.1, which other hosts cannot use. Choose",
         ),
-        ("", "", "SSH reached this host as an unknown address"),
+        ("", "", "the connection names no address of this host"),
         (
             "192.0.2.7",
             "eth",
