@@ -77,7 +77,7 @@ def _template(options: HostOptions) -> Template | None:
         option = word.startswith("-") or "=" in word
         if option and is_secret(word.partition("=")[0]):
             fix = "Other users see command lines. Put it into the program's own configuration"
-            got = masked_word(word)
+            got = quoted(masked_word(word))
             raise LaunchError(error_line("--via", expected="no secret", got=got, fix=fix))
     return template
 

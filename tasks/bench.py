@@ -1,4 +1,4 @@
-"""Tasks `bench.sweep` and `bench.io`: run sweeps, benchmark the input pipeline."""
+"""Tasks `bench.sweep`, `bench.sbatch` and `bench.io`: sweeps and input pipeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.data import DATA
-from bench.errors import SpecError, parse_float, parse_int
+from bench.errors import SpecError, error_line, parse_float, parse_int, quoted
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.cli import (
@@ -21,6 +21,7 @@ from tasks.cli import (
     InterruptedReport,
     command,
     hosts_task,
+    read_only_command,
     task,
 )
 from tasks.plan import (
@@ -335,6 +336,80 @@ def bench_sweep(  # type: ignore[no-untyped-def]
             again=redone,
             wait_seconds=patience,
         )
+
+
+@task(
+    {
+        "sweep": PLAN_OPTIONS["sweep"],
+        "nodes": OptionHelp("N", "Nodes to allocate"),
+        "devices_per_node": OptionHelp(
+            "N", "Training devices of each node", empty="--gpus-per-node"
+        ),
+        "gpus_per_node": OptionHelp("N", "GPUs per node to allocate", empty="none"),
+        "time": OptionHelp("TIME", "Time limit of the job, as sbatch reads it", empty="Slurm's"),
+        "partition": OptionHelp("NAME", "Partition of the job", empty="Slurm's"),
+        "account": OptionHelp("NAME", "Account of the job", empty="Slurm's"),
+        "run": OptionHelp("NAME", "Name of the run", empty="the sweep's name"),
+        "options": OptionHelp(
+            "OPTIONS", "More options of bench.sweep: '--repeats 5 --point x16'", empty="none"
+        ),
+    },
+    example="seed --nodes 4 --gpus-per-node 8 --time 4:00:00",
+)
+@read_only_command
+def bench_sbatch(  # type: ignore[no-untyped-def]
+    c,
+    sweep,
+    nodes="2",
+    devices_per_node="",
+    gpus_per_node="",
+    time="",
+    partition="",
+    account="",
+    run="",
+    options="",
+):
+    """Print a batch script that runs a sweep under Slurm.
+
+    Submit it with sbatch. The job allocates the nodes, runs the sweep on them with srun in place
+    of SSH, and builds the report. Submitted again, it resumes the sweep.
+    """
+    from launch.hostfile import MOST
+    from launch.hosts import ROOT, pretend
+    from launch.job.batch_script import TEMPLATE, BatchJob, script_lines
+
+    count = parse_int("--nodes", nodes, most=MOST)
+    gpus = parse_int("--gpus-per-node", gpus_per_node, most=MOST) if gpus_per_node else 0
+    devices = parse_int("--devices-per-node", devices_per_node or str(gpus or ""), most=MOST)
+    what = sweep_for_hosts(pretend(count, devices), sweep, {}, "")
+    words = [sweep, f"--via={TEMPLATE}", f"--tree={ROOT}", f"--devices-per-node={devices}"]
+    words += [f"--run={run}"] if run else []
+    requests = {"gpus-per-node": str(gpus or ""), "time": time}
+    job = BatchJob(
+        name=what.name,
+        tree=str(ROOT),
+        nodes=count,
+        words=(*words, *_more_words(options)),
+        requests={**requests, "partition": partition, "account": account},
+    )
+    echo(*list(script_lines(job)))
+
+
+def _more_words(options: str) -> list[str]:
+    """Split --options into words; SpecError for open quotes or a secret."""
+    from bench.settings.secrets import masked_word
+
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        problem = f"its quotes do not match ({error})"
+        raise SpecError(error_line("--options", problem=problem, fix="Close them")) from None
+    for word in words:
+        if masked_word(word) != word:
+            fix = "Give only its name (-x NAME), and set it where you run sbatch"
+            got = quoted(masked_word(word))
+            raise SpecError(error_line("--options", expected="no secret", got=got, fix=fix))
+    return words
 
 
 _MOST_RETRIES = 1000

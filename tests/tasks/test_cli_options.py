@@ -24,6 +24,7 @@ FAB = Path(sys.executable).parent / "fab"
 READERS = {
     *(
         "bench.plan",
+        "bench.sbatch",
         "hosts.from-ec2",
         "hosts.logs",
         "practice.show",

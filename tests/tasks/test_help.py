@@ -39,6 +39,7 @@ WITH_EXAMPLE = (
         "bench.io",
         "bench.new",
         "bench.plan",
+        "bench.sbatch",
         "bench.sweep",
         "data.fetch",
     ),

@@ -94,9 +94,9 @@ def test_words_are_split_like_a_shells_and_nothing_is_expanded(
         ("env 'A={host}", "--via: its quotes do not match"),
         ("nosuchprogram {host}", "--via: expected a program of this machine, got 'nosuchprogram'"),
         ("{host} env", "--via: expected a program before {host}, got '{host}'"),
-        ("env --token=abc {host}", "--via: expected no secret, got --token=***"),
-        ("env API_KEY=abc {host}", "--via: expected no secret, got API_KEY=***"),
-        ("env --password abc {host}", "--via: expected no secret, got --password"),
+        ("env --token=abc {host}", "--via: expected no secret, got '--token=***'"),
+        ("env API_KEY=abc {host}", "--via: expected no secret, got 'API_KEY=***'"),
+        ("env --password abc {host}", "--via: expected no secret, got '--password'"),
     ],
 )
 def test_a_wrong_template_is_one_line_before_anything_starts(template: str, message: str) -> None:
