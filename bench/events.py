@@ -1,7 +1,8 @@
 """Events of running processes: one line of JSON per event on a separate stream.
 
 MXSCALE_EVENTS names the stream's file descriptor. Output of libraries to stdout or stderr cannot
-damage it. A worker started by hand has no such variable and sends no events.
+damage it. On stdout, where servers and schedulers send theirs, each event follows a mark. A worker
+started by hand has no such variable and sends no events.
 """
 
 import json
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 STREAM_VARIABLE = "MXSCALE_EVENTS"
+_STDOUT, _MARK = 1, "\x1f"
 KINDS = frozenset(
     {
         *("reached", "registered", "refused"),
@@ -58,4 +60,6 @@ def say(kind: str, values: Mapping[str, Any] | None = None, rank: int = -1) -> N
     """
     if has_stream():
         event = Event(kind=kind, rank=rank, values=dict(values or {}))
-        os.write(int(os.environ[STREAM_VARIABLE]), (emit(event) + "\n").encode())
+        stream = int(os.environ[STREAM_VARIABLE])
+        mark = _MARK if stream == _STDOUT else ""
+        os.write(stream, f"{mark}{emit(event)}\n".encode())

@@ -37,7 +37,15 @@ from typing import Any
 
 from launch.remote import commands, lease, limits
 from launch.remote.errors import LaunchError, ProtocolError, error_line
-from launch.remote.processes import Child, Lines, adopt_orphans, signal_all, start
+from launch.remote.processes import (
+    Child,
+    Lines,
+    adopt_orphans,
+    raise_open_files,
+    signal_all,
+    split_events,
+    start,
+)
 from launch.remote.telemetry import Counters, Gpus, oom_kills
 
 _LOWEST, _EPHEMERAL = 10_000, Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -112,6 +120,7 @@ class Agent:
     def __init__(self) -> None:
         self.children: dict[int, Child] = {}
         self.unsent = bytearray()
+        self.files = raise_open_files()
         self.selector = selectors.DefaultSelector()
         self.master = Lines(0)
         self.last_read = self.beaten = time.monotonic()
@@ -269,7 +278,7 @@ class Agent:
         if not self.children:
             self.oom_kills = oom_kills()
         try:
-            child = start(message)
+            child = start(message, self.files)
         except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
             cwd = message["cwd"]
             why = str(error) if os.path.isdir(cwd) else f"no such folder: {cwd}"  # noqa: PTH112
@@ -284,8 +293,9 @@ class Agent:
         if kind not in child.streams:
             return
         lines, closed = child.streams[kind].read()
-        if lines:
-            self.say(say=kind, id=child.name, lines=lines)
+        for one, some in (split_events(lines) if child.serves else {kind: lines}).items():
+            if some:
+                self.say(say=one, id=child.name, lines=some)
         if closed:
             fd = child.streams.pop(kind).fd
             self.selector.unregister(fd)

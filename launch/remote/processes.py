@@ -2,17 +2,23 @@
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
+import contextlib
 import ctypes
 import os
+import resource
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PIECES, _PIECE_BYTES, _LINE_BYTES = 2, 65536, 1 << 20
 _EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
+# Servers and schedulers send their few events on stdout, each after this character: a host can run
+# hundreds, and a pipe more for each exceeds the usual limit of 1,024 open files.
+_EVENT_MARK, _STDOUT = "\x1f", 1
+MOST_FILES = 65536
 # Parts of names of variables that servers and schedulers do not need.
 _SECRETS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL")
 
@@ -52,17 +58,29 @@ class Lines:
         return [line.decode("utf-8", "replace") for line in lines], closed
 
 
+def split_events(lines: Iterable[str]) -> dict[str, list[str]]:
+    """Return the lines of a stdout with events, by 'event' and 'output'."""
+    found: dict[str, list[str]] = {"event": [], "output": []}
+    for line in lines:
+        text, mark, event = line.partition(_EVENT_MARK)
+        if mark:
+            found["event"].append(event)
+        if text or not mark:
+            found["output"].append(text)
+    return found
+
+
 class Child:
-    """A started process with its streams: 'output' and 'event'."""
+    """A started process with its streams by name: 'output' and, of a worker, 'event'."""
 
     def __init__(
-        self, wanted: dict[str, Any], popen: subprocess.Popen[bytes], output: int, events: int
+        self, wanted: dict[str, Any], popen: subprocess.Popen[bytes], streams: dict[str, int]
     ) -> None:
         self.name, self.popen = wanted["id"], popen
         self.uses_gpus = bool(wanted.get("gpus"))
         self.serves = bool(wanted.get("bare"))
         self.cores: list[int] = wanted["cores"]
-        self.streams = {"output": Lines(output), "event": Lines(events)}
+        self.streams = {name: Lines(fd) for name, fd in streams.items()}
 
     def run_delay(self) -> float | None:
         """Return the seconds that its threads were ready to run and had no CPU.
@@ -95,14 +113,27 @@ class Child:
         return {"code": os.WEXITSTATUS(status)}
 
 
-def start(wanted: dict[str, Any]) -> Child:
+def raise_open_files() -> tuple[int, int]:
+    """Raise the soft limit on open files; return both limits as they were."""
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return before
+
+
+def start(wanted: dict[str, Any], files: tuple[int, int]) -> Child:
     """Start a process: id, argv, env, bare, foreign, cwd, cores, gpus.
 
-    OSError, SubprocessError if not.
+    `files` are its limits on open files. OSError, SubprocessError if not.
     """
-    output, output_end = os.pipe()
-    events, events_end = os.pipe()
+    pipes: dict[str, tuple[int, int]] = {}
     try:
+        for name in ("output",) if wanted.get("bare") else ("output", "event"):
+            pipes[name] = os.pipe()
+        output_end = pipes["output"][1]
+        events_end = pipes["event"][1] if "event" in pipes else _STDOUT
         popen = subprocess.Popen(
             wanted["argv"],
             cwd=wanted["cwd"],
@@ -110,18 +141,18 @@ def start(wanted: dict[str, Any]) -> Child:
             stdin=subprocess.DEVNULL,
             stdout=output_end,
             stderr=output_end,
-            pass_fds=(events_end,),
+            pass_fds=(events_end,) if "event" in pipes else (),
             start_new_session=True,
-            preexec_fn=_prepare(wanted["cores"], os.getpid()),  # noqa: PLW1509 - one thread
+            preexec_fn=_prepare(wanted["cores"], os.getpid(), files),  # noqa: PLW1509 - one thread
         )
     except BaseException:
-        os.close(output)
-        os.close(events)
+        for mine, _ in pipes.values():
+            os.close(mine)
         raise
     finally:
-        os.close(output_end)
-        os.close(events_end)
-    return Child(wanted, popen, output, events)
+        for _, end in pipes.values():
+            os.close(end)
+    return Child(wanted, popen, {name: mine for name, (mine, _) in pipes.items()})
 
 
 def _environment(wanted: dict[str, Any], events_fd: int) -> dict[str, str]:
@@ -140,13 +171,14 @@ def _environment(wanted: dict[str, Any], events_fd: int) -> dict[str, str]:
     return env
 
 
-def _prepare(cores: list[int], agent_pid: int) -> Callable[[], None]:
-    """Return the set-up of a child: end with the agent, run on its cores only."""
+def _prepare(cores: list[int], agent_pid: int, files: tuple[int, int]) -> Callable[[], None]:
+    """Return the set-up of a child: end with the agent, its own cores and limits only."""
 
     def prepare() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != agent_pid:
             os._exit(1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
         if cores:
             os.sched_setaffinity(0, cores)
 

@@ -1,6 +1,5 @@
 """Sockets to SSH servers, limited by the open files of this process."""
 
-import contextlib
 import resource
 import select
 import socket
@@ -16,10 +15,11 @@ from paramiko.transport import Transport
 
 from launch.remote import limits
 from launch.remote.errors import LaunchError, error_line
+from launch.remote.processes import MOST_FILES, raise_open_files
 
 # A key exchange needs a local processor, and its deadlines run while it waits for one.
 _HANDSHAKES = 16
-_MOST_FILES, _FILES_APIECE, _OWN_FILES = 65536, 2, 100
+_FILES_APIECE, _OWN_FILES = 2, 100
 
 
 class SocketLimits:
@@ -29,7 +29,8 @@ class SocketLimits:
     """
 
     def __init__(self) -> None:
-        self._files = raised_limit()
+        raise_open_files()
+        self._files = open_files()
         opened = len(list(Path("/proc/self/fd").iterdir()))
         room = (self._files - _OWN_FILES - opened) // _FILES_APIECE
         self._room = threading.BoundedSemaphore(max(1, room))
@@ -61,16 +62,10 @@ class SocketLimits:
             yield
 
 
-def raised_limit() -> int:
-    """Raise this process's limit on open files as far as allowed; return it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft == resource.RLIM_INFINITY or soft >= most:
-        return _MOST_FILES if soft == resource.RLIM_INFINITY else soft
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        return most
-    return soft
+def open_files() -> int:
+    """Return the limit on open files of this process."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def dial(host: str, port: int) -> socket.socket:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bench.engines.event_decoder import decoded
 from bench.events import Event, emit, say
+from launch.remote.processes import split_events
 
 pytestmark = pytest.mark.pythons
 
@@ -115,6 +116,17 @@ def test_an_event_with_absurd_figures_is_a_value_error(values: dict[str, Any]) -
 def test_a_loss_that_is_not_a_number_is_kept_for_training_may_diverge() -> None:
     event = decoded(json.dumps(WINDOW | {"loss": float("nan")}))
     assert event.values["loss"] != event.values["loss"]
+
+
+def test_an_event_on_stdout_follows_a_mark(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MXSCALE_EVENTS", "1")
+    say("registered")
+    (line,) = capfd.readouterr().out.splitlines()
+    found = split_events(["text", line])
+    assert found["output"] == ["text"]
+    assert [decoded(event).kind for event in found["event"]] == ["registered"]
 
 
 def test_without_a_master_nothing_is_said(

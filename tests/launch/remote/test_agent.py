@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.engines.mxnet import MXNET
+from launch.remote.processes import MOST_FILES
 from launch.remote.telemetry import oom_kills
 from launch.transport.line import LOADER, sources
 from tests.support.hosts.agents import Talk, printed
@@ -55,6 +57,41 @@ def test_output_events_and_exit_code_arrive_in_this_order(talk: Talk) -> None:
         "to out",
     ]
     assert said[-1] == ("exit", {"id": "worker-0", "code": 3})
+
+
+def test_a_server_sends_its_events_on_stdout_and_needs_one_open_file(talk: Talk) -> None:
+    def files() -> int:
+        return len(list(Path(f"/proc/{agent}/fd").iterdir()))
+
+    agent = talk.until("hello")[-1][1]["pid"]
+    before = files()
+    talk.start(
+        "server-0",
+        "import os; os.write(1, b'half a line\\x1f{}\\nof text\\n'); input()",
+    )
+    talk.until("started")
+    during = files()
+    said = talk.until("exit")
+    assert during - before <= 1
+    assert [values["lines"] for say, values in said if say == "event"] == [["{}"]]
+    assert printed(said)[:2] == ["half a line", "of text"]
+
+
+def test_an_agent_raises_its_limit_on_open_files_and_not_that_of_processes() -> None:
+    """A job of 256 workers and as many servers on one host has 769 streams."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        one = Talk()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    agent = one.until("hello")[-1][1]["pid"]
+    raised = resource.prlimit(agent, resource.RLIMIT_NOFILE)
+    one.start("w", "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))")
+    lines = printed(one.until("exit"))
+    one.channel.close()
+    assert raised == (min(hard, MOST_FILES), hard)
+    assert lines == [str((256, hard))]
 
 
 def test_a_process_killed_by_a_signal_says_which(talk: Talk) -> None:

@@ -3,12 +3,13 @@
 import pytest
 
 from launch.remote.errors import LaunchError
-from launch.transport.sockets import SocketLimits, raised_limit
+from launch.transport.sockets import SocketLimits, open_files
 
 
 def test_the_limit_of_open_files_is_raised_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert raised_limit() >= 1024
-    monkeypatch.setattr("launch.transport.sockets.raised_limit", lambda: 100)
+    SocketLimits()
+    assert open_files() >= 1024
+    monkeypatch.setattr("launch.transport.sockets.open_files", lambda: 100)
     monkeypatch.setattr("launch.remote.limits.CONNECT_SECONDS", 0.01)
     limits = SocketLimits()  # of one connection
     limits.take()

@@ -30,8 +30,9 @@ class Talk:
         foreign: Sequence[str] = (),
     ) -> None:
         argv = [sys.executable, "-u", "-c", code]
-        message = {"id": name, "argv": argv, "env": env or {}, "cwd": "/", "cores": list(cores)}
-        message["foreign"] = list(foreign)
+        message: dict[str, Any] = {"id": name, "argv": argv, "env": env or {}, "cwd": "/"}
+        message |= {"cores": list(cores), "foreign": list(foreign)}
+        message["bare"] = name.startswith("server")
         self.channel.send({"do": "start", **message})
 
     def until(self, say: str, seconds: float = 10.0) -> list[tuple[str, dict[str, Any]]]:
