@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,8 +17,10 @@ _END = 1 << 20
 
 
 def software() -> dict[str, str]:
-    """Return Python's version and, if loaded, MXNet's version, library and digest."""
+    """Return versions of Python and loaded frameworks, and MXNet's library."""
     found = {"python": platform.python_version(), "python_path": sys.executable}
+    if torch := sys.modules.get("torch"):
+        found["torch"] = str(torch.__version__)
     mx = sys.modules.get("mxnet")
     if mx is None:
         return found
@@ -40,7 +43,7 @@ def _digest(library: str) -> str:
         return hashlib.blake2b(b"%d" % size + file.read(_END) + last).hexdigest()[:12]
 
 
-_PACKAGES = ("mxnet", "numpy", "opencv-python-headless", "simplejpeg", "fabric")
+_PACKAGES = ("numpy", "opencv-python-headless", "simplejpeg", "fabric")
 # The variables that affect a job; others may be private and are not stored.
 VARIABLES = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_", "CUDA_")
 # The variables that change a worker's throughput; addresses of servers differ by process.
@@ -52,8 +55,11 @@ def computing() -> dict[str, str]:
     return _named(_COMPUTING)
 
 
-def describe(root: Path) -> dict[str, Any]:
-    """Return facts about this machine, the checkout at `root` and installed packages."""
+def describe(root: Path, engines: Iterable[str] = ()) -> dict[str, Any]:
+    """Return facts about this machine, the checkout at `root` and installed packages.
+
+    engines  packages of the engines that measure; MXNet if there is none
+    """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(root),
@@ -62,7 +68,10 @@ def describe(root: Path) -> dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        **{name: installed_version(name, "not installed") for name in _PACKAGES},
+        **{
+            name: installed_version(name, "not installed")
+            for name in (*(engines or ("mxnet",)), *_PACKAGES)
+        },
         "variables": _named(VARIABLES),
     }
 

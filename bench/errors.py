@@ -43,12 +43,17 @@ class TomlError(SpecError):
         self.lines = (error, *shown)
 
 
+_MXNET = ("mxnet", "MXNet", "environment")
+
+
 def check_python(program: str) -> None:
-    """Exit with 2 and one line if this Python has no MXNet."""
-    if find_spec("mxnet") is None:
+    """Exit with 2 and one line if this Python lacks the framework to train with."""
+    torch = "--engine torch" in " ".join(sys.argv).replace("=", " ")
+    package, title, maker = ("torch", "PyTorch", "torch") if torch else _MXNET
+    if find_spec(package) is None:
         command = f".venv/bin/python -m {program}"
-        fix = f"Use .venv/bin/python, which 'make environment' creates: {command}"
-        line = error_line(sys.executable, expected="a Python with MXNet", got="none", fix=fix)
+        fix = f"Use .venv/bin/python, which 'make {maker}' creates: {command}"
+        line = error_line(sys.executable, expected=f"a Python with {title}", got="none", fix=fix)
         echo(f"error: {line}", err=True)
         raise SystemExit(2)
 

@@ -6,9 +6,13 @@ name as a local one. A typing error would then look like perfect scaling.
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from bench.engines.engine import Comm, find_comm
 from bench.errors import SpecError, error_line, quoted, unknown
+
+if TYPE_CHECKING:
+    from bench.training.options import Options
 
 LOCAL = ("local", "device", "nccl")
 DISTRIBUTED = (
@@ -29,6 +33,8 @@ COMMS = {
     for name in KVSTORES
 }
 COMPRESSIONS = ("none", "2bit")
+# Communication hooks of PyTorch's DistributedDataParallel.
+HOOKS = ("fp16", "bf16", "powersgd")
 # How ps-lite sends messages: over TCP, and over TCP in slices by priority.
 VAN_VARIABLE = "DMLC_PS_VAN_TYPE"
 VANS = ("zmq", "p3")
@@ -114,3 +120,32 @@ def check_bandwidth(store: str) -> None:
         raise SpecError(
             error_line("bandwidth", expected="a synchronous kvstore", got=quoted(store))
         )
+
+
+def check_arithmetic(options: "Options") -> None:
+    """Raise SpecError for arithmetic that MXNet lacks on a worker's devices."""
+    for name in ("channels_last", "compile"):
+        if getattr(options, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise SpecError(error_line(flag, expected="--engine torch", got="mxnet", fix="Give it"))
+    if options.dtype == "float16" and not options.gpus:
+        raise SpecError(
+            error_line(
+                "--dtype float16", problem="MXNet 1.9.1 has no float16 on CPU", fix="Use bfloat16"
+            )
+        )
+    if options.dtype == "bfloat16" and options.gpus:
+        raise SpecError(
+            error_line(
+                "--dtype bfloat16",
+                problem="MXNet 1.9.1 has it on CPU only",
+                fix="Use float16 on GPUs",
+            )
+        )
+    if options.kv_store == "nccl" and not options.gpus:
+        raise SpecError(
+            error_line(
+                "--kv-store nccl", expected="--gpus", got="none", fix="Use --kv-store device"
+            )
+        )
+    check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)

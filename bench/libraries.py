@@ -6,8 +6,10 @@ hosts.check compares hosts by this line, so it holds only facts that equal wheel
 import ctypes
 import hashlib
 import json
+import runpy
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ if not __package__:
     raise SystemExit(2)
 
 from bench.environment import installed_version
-from bench.training.mxnet_shim import mx
 from im2rec_tools.options import ProgramParser
 
 _PACKAGES = ("numpy", "simplejpeg")
@@ -32,18 +33,45 @@ _OPENCV = (
 
 
 def facts() -> dict[str, Any]:
-    """Return versions and builds of MXNet, OpenCV, the CUDA runtime and packages."""
+    """Return versions and builds of frameworks, OpenCV, CUDA and packages."""
+    found = {
+        **mxnet(),
+        **torch(),
+        **{name: installed_version(name) for name in _PACKAGES},
+        "opencv": opencv(),
+    }
+    runtime = cuda_runtime() if found.get("cuda") else ""
+    return found | ({"cuda_runtime": runtime} if runtime else {})
+
+
+def mxnet() -> dict[str, Any]:
+    """Return MXNet's version and features; nothing if it is not installed."""
+    if find_spec("mxnet") is None:
+        return {}
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415 - other engines need none
+
     enabled = sorted(name for name, one in mx.runtime.Features().items() if one.enabled)
-    found: dict[str, Any] = {
+    return {
         "mxnet": mx.__version__,
         "dist_kvstore": "DIST_KVSTORE" in enabled,
         "cuda": "CUDA" in enabled,
         "features": enabled,
-        **{name: installed_version(name) for name in _PACKAGES},
-        "opencv": opencv(),
     }
-    runtime = cuda_runtime() if found["cuda"] else ""
-    return found | ({"cuda_runtime": runtime} if runtime else {})
+
+
+def torch() -> dict[str, Any]:
+    """Return PyTorch's version and the CUDA of its build, without importing it.
+
+    Nothing if it is not installed; "torch_cuda" is empty in a build for CPU.
+    """
+    found = find_spec("torch")
+    if found is None or not found.origin:
+        return {}
+    try:
+        values = runpy.run_path(str(Path(found.origin).with_name("version.py")))
+    except OSError:
+        return {}
+    return {"torch": str(values.get("__version__")), "torch_cuda": values.get("cuda") or ""}
 
 
 def opencv() -> dict[str, str]:

@@ -244,6 +244,9 @@ def load_sweep(
         ) from error
     if engine is not None:
         data["engine"] = engine
+        for table in (one for name in ("points", "variants") for one in data.get(name, ())):
+            if isinstance(table, dict):
+                table.pop("engine", None)
     return _sweep(path, text, data, fields or {}, hosts)
 
 
@@ -424,9 +427,10 @@ def _check_names(fields: dict[str, Any]) -> None:
         raise SpecError(
             error_line("stop_accuracy", expected="below 1", got=1, problem=problem, fix=fix)
         )
-    engine = fields.get("engine", "mxnet")
-    if not isinstance(engine, str) or engine not in ENGINES:
-        raise unknown("engine", engine, ENGINES)
+    given = fields.get("engine", "mxnet")
+    for engine in given if isinstance(given, list) else [given]:
+        if not isinstance(engine, str) or engine not in ENGINES:
+            raise unknown("engine", engine, ENGINES)
 
 
 def _unknown_field(name: str) -> str:

@@ -29,6 +29,7 @@ from bench import events
 from bench.auto_batch import advice, is_out_of_memory, sized
 from bench.data import input_format, shard_checks
 from bench.engines import server
+from bench.engines.ddp import COMMS
 from bench.environment import computing, software
 from bench.errors import SpecError, error_line
 from bench.kvstores import find_kvstore
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 # The options that select a network.
 _NETWORK = {"--network", "--num-layers"}
+# The variables that place a worker of PyTorch in its job.
+_PLACE = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 # The variables that name the job's scheduler and its number of processes.
 _NEEDED = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
 
@@ -90,8 +93,11 @@ def _run(options: Options) -> "TrainingSummary":
         from bench.training.mxnet.bandwidth import time_transfers  # noqa: PLC0415
 
         return time_transfers(options)
-    instructions = prepare_arithmetic(options.dtype)
-    from bench.training.mxnet.backend import train  # noqa: PLC0415
+    instructions = prepare_arithmetic("float32" if options.gpus else options.dtype)
+    if options.engine == "torch":
+        from bench.training.torch.backend import train  # noqa: PLC0415
+    else:
+        from bench.training.mxnet.backend import train  # noqa: PLC0415
 
     return train(options, {"instructions": instructions, "variables": computing()})
 
@@ -100,11 +106,27 @@ def _missing() -> list[str]:
     return [name for name in _NEEDED if name not in os.environ]
 
 
+def _check_place(options: Options) -> None:
+    """Raise SpecError unless the environment places this worker in the job."""
+    missing = [name for name in _PLACE if not os.environ.get(name)]
+    if COMMS[options.kv_store].spans and missing:
+        where, got = f"--kv-store {options.kv_store}", f"all but {', '.join(missing)}"
+        expected, fix = f"{', '.join(_PLACE)} in the environment", "Use 'fab bench.sweep'"
+        raise SpecError(error_line(where, expected=expected, got=got, fix=fix))
+    if options.expect_workers > 1 and not COMMS[options.kv_store].spans:
+        expected, count = "1 with --kv-store none", options.expect_workers
+        fix = "Give --kv-store ddp"
+        raise SpecError(error_line("--expect-workers", expected=expected, got=count, fix=fix))
+
+
 def _check_role(options: Options) -> None:
     """Raise SpecError unless DMLC_ROLE is a worker's.
 
     For any other role, MXNet's import would start a server or scheduler.
     """
+    if options.engine == "torch":
+        _check_place(options)
+        return
     role = os.environ.get(
         "DMLC_ROLE", "worker" if not find_kvstore(options.kv_store).servers else ""
     )

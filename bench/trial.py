@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 from bench.engines.catalog import find_engine
 from bench.engines.engine import Comm, find_comm
 from bench.engines.faults import Fault, fault
-from bench.engines.options import FakeOptions, MxnetOptions
+from bench.engines.options import FakeOptions, MxnetOptions, TorchOptions
 from bench.errors import SpecError, error_line, quoted, unknown
 from bench.kvstores import check_bandwidth
 from bench.networks.catalog import NETWORKS, check_images, checked_layers, describe, named
@@ -41,7 +41,7 @@ class Trial:
     """
 
     engine: str = setting(
-        "Engine: mxnet trains, fake simulates training", "mxnet", role=Role.ORIGIN
+        "Engine: mxnet and torch train, fake simulates training", "mxnet", role=Role.ORIGIN
     )
     mode: str = setting(
         "Measurement: training on synthetic or real images, input pipeline, or kvstore bandwidth",
@@ -54,6 +54,7 @@ class Trial:
     measuring: Measurement
     data: Data
     mxnet: MxnetOptions
+    torch: TorchOptions
     fake: FakeOptions
 
     @property

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench.engines.catalog import ENGINES
 from bench.engines.mxnet import MXNET
 from launch.hosts import ROOT, Host, lease_owner, this_machine
 from launch.preflight.findings import taken
@@ -31,12 +32,14 @@ def own_code() -> str:
 
 @cache
 def own_versions() -> dict[str, str]:
-    """Return the versions of this process's Python and its MXNet."""
-    try:
-        mxnet = version("mxnet")
-    except PackageNotFoundError:
-        mxnet = "none"
-    return {"python": f"{sys.version_info.major}.{sys.version_info.minor}", "mxnet": mxnet}
+    """Return the versions of this process's Python and its engines' packages."""
+    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    for package in sorted({one.package for one in ENGINES.values() if one.package}):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "none"
+    return found
 
 
 # Size of an environment: with MXNet for CPUs, and for GPUs with the CUDA libraries.

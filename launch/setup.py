@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from bench.engines.catalog import ENGINES
+from bench.environment import installed_version
 from bench.errors import error_line, parse_int, quoted
 from bench.settings.secrets import is_secret, masked_word
 from bench.sweep import Sweep
+from bench.trial import Trial
 from im2rec_tools.terminal import echo
 from launch import hostfile
 from launch.data_shares import manifests
@@ -188,12 +190,22 @@ def local_setup(what: Sweep) -> ClusterSetup:
     devices = max(trial.layout.devices_per_host for trial in what.trials)
     hosts = rehearse(count, devices) if fake else (this_machine(),)
     check_interpreters(what.trials, hosts, start_local)
+    _check_packages(what.trials)
     facts: dict[str, Any] = {}
     if not fake:
         host = hosts[0]
         with suppress(LaunchError):  # without an answer there are no facts
             facts = {host.name: interpreter_facts(host.python, start_local, host)}
     return ClusterSetup(hosts=hosts, facts=facts)
+
+
+def _check_packages(trials: Sequence[Trial]) -> None:
+    """Raise LaunchError if this environment lacks the package of a trial's engine."""
+    for trial in trials:
+        engine = ENGINES[trial.engine]
+        if engine.package and not trial.mxnet.python and not installed_version(engine.package):
+            where, got = f"engine {engine.name!r}", "none in this environment"
+            raise LaunchError(error_line(where, expected=engine.title, got=got, fix=engine.install))
 
 
 def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...], list[str]]:

@@ -299,7 +299,8 @@ def _tries(
 
 
 def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
-    master = {"description": what.description, **describe(ROOT)}
+    packages = sorted({ENGINES[one.engine].package for one in what.trials} - {""})
+    master = {"description": what.description, **describe(ROOT, packages)}
     hidden = {name for trial in what.trials for name in secrets.names(trial.layout.env)}
     # Processes on hosts inherit the hosts' variables.
     variables = {} if where.hosts[0].login else master.pop("variables")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from bench.engines.catalog import find_engine
 from bench.notes import Note, NoteKind, merged
 from bench.trial import Trial
 from results.rates import Rate
@@ -36,7 +37,6 @@ _INDICATIVE = frozenset(
 )
 _DOUBTFUL = frozenset({NoteKind.OVERSUBSCRIBED, NoteKind.UNINFORMATIVE})
 _ORDER = list(Quality)
-_VERSIONS = ("mxnet", "python")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ def _reasons(point: _Point, notes: Sequence[Note], *, uninformative: bool) -> li
         *([Note(NoteKind.OVERSUBSCRIBED)] if point.emulated else []),
         *(note for note in notes if quality_of(note) is not Quality.PUBLISHABLE),
         *_statistics(point, uninformative=uninformative),
-        *_unknown(point.repeats),
+        *_unknown(point.trial.engine, point.repeats),
     ]
 
 
@@ -132,9 +132,10 @@ def _statistics(point: _Point, *, uninformative: bool) -> Iterator[Note]:
         yield Note(NoteKind.FEW_REPEATS, {"repeats": repeats, "least": LEAST_REPEATS})
 
 
-def _unknown(repeats: Sequence[RepeatSummary]) -> Iterator[Note]:
+def _unknown(engine: str, repeats: Sequence[RepeatSummary]) -> Iterator[Note]:
     """Yield a note on versions and hardware facts that some repeat did not record."""
-    missing = [name for name in _VERSIONS if not all(one.facts.get(name) for one in repeats)]
+    versions = (find_engine(engine).package or "mxnet", "python")
+    missing = [name for name in versions if not all(one.facts.get(name) for one in repeats)]
     if not all(one.identity.code_hash for one in repeats):
         missing.append("code")
     if not all(one.machines or one.facts.get("instructions") for one in repeats):

@@ -6,6 +6,7 @@ checkpoints, where scoring, prediction and fine-tuning read them.
 
 import json
 import re
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -28,7 +29,7 @@ SCHEMA = 1  # first
 # The last layer of a fine-tuned network has names with this prefix.
 FINE_TUNED = "fine_tuned_"
 _NORMALIZATION = ("image_shape", "rgb_mean", "rgb_std")
-_EPOCH = re.compile(r"-(\d{4,})\.params")
+_EPOCH = re.compile(r"-(\d{4,})\.(?:params|pt)")
 _MOST_CLASSES = 10**7
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -258,6 +259,24 @@ def _numbers(text: str) -> tuple[float, ...] | None:
 def numbers_text(numbers: Iterable[float]) -> str:
     """Return '3,224,224'."""
     return ",".join(f"{one:g}" for one in numbers)
+
+
+def make_folder(prefix: str) -> None:
+    """Create the folder of checkpoints; SpecError if it is not writable."""
+    target = Path(prefix)
+    if not target.name:
+        raise SpecError(error_line("--model-prefix", expected="FOLDER/NAME", got=f"{prefix!r}"))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
+            (Path(folder) / f"{target.name}-symbol.json").touch()
+    except OSError as error:
+        raise SpecError(
+            error_line(
+                f"--model-prefix {prefix}",
+                problem=f"cannot be written ({error.strerror}: {error.filename})",
+            )
+        ) from error
 
 
 def newest_epoch(prefix: str) -> int:

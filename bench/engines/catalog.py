@@ -3,8 +3,9 @@
 from bench.engines.engine import Engine
 from bench.engines.fake import FAKE
 from bench.engines.mxnet import MXNET
+from bench.engines.torch import TORCH
 
-ENGINES: dict[str, Engine] = {one.name: one for one in (MXNET, FAKE)}
+ENGINES: dict[str, Engine] = {one.name: one for one in (MXNET, TORCH, FAKE)}
 
 
 def find_engine(name: str) -> Engine:

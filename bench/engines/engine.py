@@ -59,6 +59,7 @@ class Engine:
     title         name in texts: 'MXNet 1.9.1'
     scripted      whether it simulates: its times are no measurements, and it needs no hardware
     package       the Python package that every host must have; '' for none
+    install       how to add that package to a checkout's environment
     foreign       beginnings of variables that a job must not inherit from another one
     comms         its communication methods, by name
     root          id of the process that the others meet at
@@ -77,6 +78,7 @@ class Engine:
     title: str
     scripted: bool
     package: str
+    install: str
     foreign: tuple[str, ...]
     comms: Mapping[str, Comm]
     root: str

@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bench.engines.engine import Engine
 from bench.engines.mxnet import MXNET
+from bench.engines.torch import TORCH
 
 if TYPE_CHECKING:
     from bench.trial import Trial
@@ -36,9 +38,18 @@ def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
     return ("-m", "bench.engines.fake_process", json.dumps(script))
 
 
+def _simulated(name: object) -> Engine:
+    """Return the engine whose job is simulated, by its communication method."""
+    return TORCH if name in TORCH.comms else MXNET
+
+
 FAKE = replace(
     MXNET,
     name="fake",
+    comms={**MXNET.comms, **TORCH.comms},
+    fill=lambda given: _simulated(given.get("kvstore")).fill(given),
+    check=lambda trial: _simulated(trial.layout.kvstore).check(trial),
+    environment=lambda trial, place: _simulated(trial.layout.kvstore).environment(trial, place),
     title="the simulated engine",
     scripted=True,
     package="",

@@ -236,8 +236,9 @@ def main() -> None:
     role = os.environ.get("DMLC_ROLE", "worker")
     if "absent" in faults:
         _sleep_for_ever()
-    if "DMLC_PS_ROOT_URI" not in os.environ:
-        _work(script, 0, 1, faults)
+    if "DMLC_PS_ROOT_URI" not in os.environ:  # alone, or placed by the plan
+        rank, num_workers = (int(os.environ.get(one, "0")) for one in ("RANK", "WORLD_SIZE"))
+        _work(script, rank, max(num_workers, 1), faults)
         return
     address = os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"])
     num_workers = int(os.environ["DMLC_NUM_WORKER"])

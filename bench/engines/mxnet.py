@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.engines.engine import Comm, Engine, Needs, Place
 from bench.engines.server import PROFILED
-from bench.engines.worker_options import OF_FIELDS, worker_options
-from bench.errors import SpecError, error_line, quoted
+from bench.engines.worker_options import check_options, worker_options
+from bench.errors import SpecError, error_line
 from bench.kvstores import (
     COMMS,
     JOB_VARIABLES,
@@ -15,9 +15,6 @@ from bench.kvstores import (
     checked_kvstore,
     find_kvstore,
 )
-from bench.settings.modes import MODE_OPTIONS
-from bench.settings.parts import PART_FIELDS
-from bench.training.options import parse
 
 if TYPE_CHECKING:
     from bench.trial import Trial
@@ -89,6 +86,10 @@ def _check(trial: "Trial") -> None:
         trial.training.dtype,
     )
     check_van(trial.layout.env, trial.layout.kvstore, trial.training.gc_type)
+    for name in ("channels_last", "compile"):
+        if trial.value(name):
+            fix = "Leave it out"
+            raise SpecError(error_line(name, expected="engine 'torch'", got="'mxnet'", fix=fix))
     names = [text.partition("=")[0] for text in trial.layout.env]
     for name in names:
         if name.startswith("DMLC_") and name not in JOB_VARIABLES:
@@ -96,29 +97,7 @@ def _check(trial: "Trial") -> None:
             raise SpecError(error_line("env", problem=problem, fix="Leave it out"))
     if "DMLC_LOCAL" in names and trial.hosts > 1:
         raise SpecError(error_line("env", expected="one host with DMLC_LOCAL", got=trial.hosts))
-    _check_options(trial)
-
-
-def _check_options(trial: "Trial") -> None:
-    """Check the worker options as a worker does; none may duplicate a field."""
-    if not trial.mxnet.options:
-        return
-    for option in trial.mxnet.options:
-        name, equals, _ = option.partition("=")
-        if not name.startswith("--") or not equals:
-            raise SpecError(error_line("options", expected="--NAME=VALUE", got=quoted(option)))
-        if name in OF_FIELDS:
-            field = next((one for one, f in PART_FIELDS.items() if f.setting.flag == name), "")
-            problem = f"a field of the trial determines {name}"
-            fix = f"Set the field {field or 'instead'}"
-            raise SpecError(error_line("options", problem=problem, fix=fix))
-    store = () if trial.mode == "test-io" else (f"--kv-store={trial.layout.kvstore}",)
-    val = ("--data-val=.",) if trial.data.val else ()
-    mode = (*MODE_OPTIONS[trial.mode], f"--windows={trial.measuring.windows}")
-    try:
-        parse([*mode, *store, *val, *trial.mxnet.options])
-    except SpecError as error:
-        raise SpecError(error_line("options", problem=str(error))) from error
+    check_options(trial)
 
 
 def _wire_bytes(comm: Comm, compression: str, gradient_bytes: int) -> int:
@@ -164,6 +143,7 @@ MXNET = Engine(
     title="MXNet 1.9.1",
     scripted=False,
     package="mxnet",
+    install="Run 'make environment'",
     # ps-lite reads these from the environment: a leftover would join another job.
     foreign=("DMLC_", "PS_"),
     comms=COMMS,

@@ -41,6 +41,30 @@ class MxnetOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TorchOptions:
+    """Settings of the PyTorch engine."""
+
+    channels_last: bool = setting(
+        "Keep images and weights in memory with channels last (engine torch)",
+        False,
+        flag="--channels-last",
+        modes=("synthetic", "real"),
+        unless="channels_last",
+        later=True,
+        sparse=True,
+    )
+    compile: bool = setting(
+        "Compile the network with torch.compile (engine torch)",
+        False,
+        flag="--compile",
+        modes=("synthetic", "real"),
+        unless="compile",
+        later=True,
+        sparse=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class FakeOptions:
     """The script of the simulated engine."""
 

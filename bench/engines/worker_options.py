@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bench.settings.modes import NEEDS
+from bench.errors import SpecError, error_line, quoted
+from bench.settings.modes import MODE_OPTIONS, NEEDS
 from bench.settings.parts import PART_FIELDS
+from bench.training.options import parse
 
 if TYPE_CHECKING:
     from bench.trial import Trial
@@ -27,7 +29,7 @@ OF_FIELDS = frozenset(
     {
         *(field.setting.flag for field in PART_FIELDS.values() if field.setting.flag),
         *("--batch-size", "--global-batch", "--auto-batch", "--gpus", "--cpus"),
-        *("--expect-workers", "--benchmark", "--test-io", "--bandwidth"),
+        *("--expect-workers", "--benchmark", "--test-io", "--bandwidth", "--engine"),
     }
 )
 
@@ -35,6 +37,7 @@ OF_FIELDS = frozenset(
 def worker_options(trial: "Trial") -> tuple[str, ...]:
     """Return the options of every worker of a trial, as a user would type them."""
     return (
+        *(("--engine", trial.engine) if trial.engine == "torch" else ()),
         *_arguments(trial, "model"),
         *_batch_and_devices(trial),
         *_arguments(trial, "layout"),
@@ -43,6 +46,7 @@ def worker_options(trial: "Trial") -> tuple[str, ...]:
         *_arguments(trial, "measuring"),
         *_MODES[trial.mode],
         *_arguments(trial, "mxnet"),
+        *_arguments(trial, "torch"),
         *_arguments(trial, "data"),
         *trial.mxnet.options,
     )
@@ -72,3 +76,25 @@ def _batch_and_devices(trial: "Trial") -> tuple[str, ...]:
     batch = ("--global-batch", str(fixed)) if whole else ("--batch-size", str(trial.worker_batch))
     gpus = ("--gpus", ",".join(map(str, range(each))))
     return (*batch, *(gpus if trial.layout.device == "gpu" else ("--cpus", str(each))))
+
+
+def check_options(trial: "Trial", engine: tuple[str, ...] = ()) -> None:
+    """Check further worker options as a worker does; none may duplicate a field."""
+    if not trial.mxnet.options:
+        return
+    for option in trial.mxnet.options:
+        name, equals, _ = option.partition("=")
+        if not name.startswith("--") or not equals:
+            raise SpecError(error_line("options", expected="--NAME=VALUE", got=quoted(option)))
+        if name in OF_FIELDS:
+            field = next((one for one, f in PART_FIELDS.items() if f.setting.flag == name), "")
+            problem = f"a field of the trial determines {name}"
+            fix = f"Set the field {field or 'instead'}"
+            raise SpecError(error_line("options", problem=problem, fix=fix))
+    store = () if trial.mode == "test-io" else (f"--kv-store={trial.layout.kvstore}",)
+    val = ("--data-val=.",) if trial.data.val else ()
+    mode = (*MODE_OPTIONS[trial.mode], f"--windows={trial.measuring.windows}")
+    try:
+        parse([*engine, *mode, *store, *val, *trial.mxnet.options])
+    except SpecError as error:
+        raise SpecError(error_line("options", problem=str(error))) from error

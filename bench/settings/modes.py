@@ -35,7 +35,7 @@ _OF_TRIALS = {
     "bandwidth": frozenset({Mode.BANDWIDTH}),
 }
 _NAMES = {
-    _ALL: "benchmark test_io bandwidth batch_size gpus cpus expect_workers",
+    _ALL: "engine benchmark test_io bandwidth batch_size gpus cpus expect_workers",
     _TRAINING: "initializer global_batch auto_batch macrobatch_size optimizer "
     "model_prefix load_epoch num_examples disp_batches monitor "
     "profile_worker_suffix profile_batches profile_server_suffix pretrained_model "

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.data import DATA
-from bench.engines.options import FakeOptions, MxnetOptions
-from bench.kvstores import COMPRESSIONS
+from bench.engines.options import FakeOptions, MxnetOptions, TorchOptions
+from bench.kvstores import COMPRESSIONS, HOOKS
 from bench.networks import NETWORKS
 from bench.settings.declaration import Field, Role, fields_of, setting
 
@@ -148,7 +148,7 @@ class Training:
         "Gradient compression",
         "none",
         role=Role.SERVERS,
-        choices=COMPRESSIONS,
+        choices=(*COMPRESSIONS, *HOOKS),
         flag="--gc-type",
         modes=_EXCHANGING,
         unless="gc_type",
@@ -314,6 +314,7 @@ PARTS: dict[str, type] = {
     "measuring": Measurement,
     "data": Data,
     "mxnet": MxnetOptions,
+    "torch": TorchOptions,
     "fake": FakeOptions,
 }
 PART_FIELDS: dict[str, Field] = {

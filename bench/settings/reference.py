@@ -25,6 +25,7 @@ _HEADINGS = {
     "measuring": "Measuring",
     "data": "Data",
     "mxnet": "MXNet engine",
+    "torch": "PyTorch engine",
     "fake": "Simulated engine",
 }
 _UNITS = {
@@ -97,6 +98,8 @@ EXAMPLES = {
     "options": '["--optimizer=nag"]',
     "cold": "true",
     "costs": '"upstream"',
+    "channels_last": "true",
+    "compile": "true",
     "fake_seconds": "[2.0, 1.0]",
     "fake_faults": '["worker-1:kill@3"]',
     "fake_noise": "0.01",

@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 
 from bench.data import augmentation_options
 from bench.data.augmentation_options import flag
+from bench.engines.ddp import check_worker, checked_comm
 from bench.errors import SpecError, error_line, is_whole, plain, quoted
 from bench.kvstores import (
+    check_arithmetic,
     check_bandwidth,
-    check_compression,
     checked_kvstore,
     find_kvstore,
 )
@@ -30,6 +31,8 @@ from bench.training.optimizer import (
 )
 from im2rec_tools.options import ProgramParser
 
+# What checks the communication method, by engine.
+_COMMS = {"mxnet": checked_kvstore, "torch": checked_comm}
 # Per device; no device has memory for more.
 MOST_BATCH = 1 << 16
 
@@ -74,6 +77,7 @@ def add_all(made: argparse.ArgumentParser) -> None:
 
 def _add_network(made: argparse.ArgumentParser) -> None:
     add = made.add_argument_group("Network").add_argument
+    add("--engine", default="mxnet", choices=tuple(_COMMS), help="Framework that trains")
     add_options(add, "network", "num_layers", "image_shape", "num_classes")
     text = "Initializer of all weights; default is upstream's choice for the network"
     add("--initializer", default="default", choices=INITIALIZERS, help=text)
@@ -237,6 +241,9 @@ class Options:
     pretrained: str = ""
     pretrained_epoch: int = 0
     layer_before_fullc: str = ""
+    engine: str = "mxnet"
+    channels_last: bool = False
+    compile: bool = False
     cold: bool = False
     bandwidth: bool = False
     costs: str = "none"
@@ -307,6 +314,9 @@ def used(made: argparse.ArgumentParser, argv: Sequence[str], typed: dict[str, An
 def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
     """Return the typed options with defaults and any requested ImageNet augmentation."""
     values = vars(made.parse_args(argv))
+    if values["engine"] == "torch":
+        made.set_defaults(kv_store="none")
+        values = vars(made.parse_args(argv))
     if values.get("use_imagenet_data_augmentation"):
         made.set_defaults(**augmentation_options.IMAGENET)
         values = vars(made.parse_args(argv))
@@ -328,7 +338,7 @@ def options_of(typed: dict[str, Any]) -> Options:
             "num_layers": layers,
             "image_shape": _image_shape(typed["image_shape"], network),
             "gpus": gpus,
-            "kv_store": checked_kvstore(typed["kv_store"]),
+            "kv_store": _COMMS[typed["engine"]](typed["kv_store"]),
             "optimizer": checked_optimizer(typed["optimizer"]),
             "lr_epochs": _lr_epochs(typed),
             "rgb_mean": _numbers(typed["rgb_mean"], "--rgb-mean", 3),
@@ -339,8 +349,8 @@ def options_of(typed: dict[str, Any]) -> Options:
             "num_examples": _epoch_examples(typed),
             "benchmark": bool(typed["benchmark"]),
             "test_io": bool(typed["test_io"]),
-            "cold": bool(typed.get("cold")),
-            "bandwidth": bool(typed.get("bandwidth")),
+            **{name: bool(typed.get(name)) for name in ("cold", "bandwidth", "channels_last")},
+            "compile": bool(typed.get("compile")),
             "steps_per_window": typed["steps_per_window"] or (10 if gpus else 1),
         }
     )
@@ -448,7 +458,7 @@ def check(options: Options) -> None:
         expected, fix = "a fraction from 0 to 1", "Give 0.9 for 90 %"
         got = options.stop_accuracy
         raise SpecError(error_line("--stop-accuracy", expected=expected, got=got, fix=fix))
-    _check_arithmetic(options)
+    check_arithmetic(options) if options.engine == "mxnet" else check_worker(options)
     _check_images(options)
     _check_batch(options)
     _check_training(options)
@@ -499,30 +509,6 @@ def _check_settings(options: Options) -> None:
         value = getattr(options, field.option) if field.option in vars(options) else None
         if value is not None and (problem := field.setting.problem(value)):
             raise SpecError(error_line(field.setting.flag, problem=problem))
-
-
-def _check_arithmetic(options: Options) -> None:
-    if options.dtype == "float16" and not options.gpus:
-        raise SpecError(
-            error_line(
-                "--dtype float16", problem="MXNet 1.9.1 has no float16 on CPU", fix="Use bfloat16"
-            )
-        )
-    if options.dtype == "bfloat16" and options.gpus:
-        raise SpecError(
-            error_line(
-                "--dtype bfloat16",
-                problem="MXNet 1.9.1 has it on CPU only",
-                fix="Use float16 on GPUs",
-            )
-        )
-    if options.kv_store == "nccl" and not options.gpus:
-        raise SpecError(
-            error_line(
-                "--kv-store nccl", expected="--gpus", got="none", fix="Use --kv-store device"
-            )
-        )
-    check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
 
 
 def _check_images(options: Options) -> None:

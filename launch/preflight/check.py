@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from bench.engines.catalog import ENGINES
-from bench.engines.engine import Needs
+from bench.engines.engine import Engine, Needs
+from bench.engines.mxnet import MXNET
 from bench.environment import VARIABLES
 from bench.settings.secrets import masked
 from bench.trial import Trial
@@ -134,8 +135,15 @@ def examine(
         raise
     map_hosts(_Probe.close, probes, count)
     return compare_hosts(
-        [one.examined() for one in probes], {**own_versions(), "code": wanted.code}
+        [one.examined() for one in probes],
+        {**own_versions(), **_unused(wanted.engines), "code": wanted.code},
     )
+
+
+def _unused(engines: Sequence[Engine]) -> dict[str, str]:
+    """Return empty versions of other engines' packages, which may differ."""
+    others = {one.package for one in ENGINES.values() if one.package and one not in engines}
+    return dict.fromkeys(others - {MXNET.package}, "")
 
 
 def _add_shared(probes: "Sequence[_Probe]") -> None:

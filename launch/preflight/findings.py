@@ -151,7 +151,10 @@ def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
         ]
     if why := unusable(facts, wanted.engines):
         names = " and ".join(facts.get("python_variables", []))
-        fix = f"Remove {names} from the start-up file ({STARTUP})" if names else _INSTALL
+        others = [one for one in wanted.engines if one is not MXNET and one.package]
+        lacking = [one.install for one in others if facts["mxnet"] and not facts.get(one.package)]
+        install = next(iter(lacking), _INSTALL)
+        fix = f"Remove {names} from the start-up file ({STARTUP})" if names else install
         problem = f"the Python of {facts['tree']} cannot be used ({why})"
         return [error_line("", problem=problem, fix=fix)]
     return []
@@ -208,7 +211,7 @@ def value(examined: HostReport, name: str) -> str:
         return f"{facts['memory_mib'] / 1024:.0f} GiB"
     if name == "python":
         return ".".join(facts["python"].split(".")[:2])
-    return str(facts[name])
+    return str(facts.get(name) or "")
 
 
 def compare_hosts(

@@ -234,7 +234,7 @@ _WHICH = "command -v python3 && python3 -V"
 # Without importlib.util and json, whose import takes as long as the start of Python.
 _FIND = (
     "import sys, _frozen_importlib_external as f; "
-    "s = [f.PathFinder.find_spec(n) for n in ('mxnet', 'cv2')]; "
+    "s = [f.PathFinder.find_spec(n) for n in ('mxnet', 'torch', 'cv2')]; "
     "print(sys.version.split()[0], *(one and one.origin or '' for one in s), *sys.path, sep='\\t')"
 )
 _ERROR = re.compile(r"\w*(Error|Exception)\b")
@@ -330,23 +330,23 @@ def _commit(tree: str) -> str:
 def _of_python(tree: str, python: str) -> dict[str, Any]:
     path = os.path.join(tree, python)  # noqa: PTH118
     try:
-        version, origin, opencv = _answer(tree, path)
+        version, origin, torch, opencv = _answer(tree, path)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         return _broken(f"not a working Python ({last_line(error)})")
-    if not origin:
+    if not origin and not torch:
         return {"python": version}
     # CUDA's libraries from wheels, for processes that load MXNet only.
     packages = os.path.dirname(os.path.dirname(origin))  # noqa: PTH120
     nvidia = os.path.join(packages, "nvidia")  # noqa: PTH118
-    names = os.listdir(nvidia) if os.path.isdir(nvidia) else []  # noqa: PTH112,PTH208
+    names = os.listdir(nvidia) if origin and os.path.isdir(nvidia) else []  # noqa: PTH112,PTH208
     folders = [os.path.join(nvidia, name, "lib") for name in sorted(names)]  # noqa: PTH118
     libraries = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
-    found = _libraries(tree, path, [origin, opencv], libraries)
+    found = _libraries(tree, path, [origin, torch, opencv], libraries)
     return {"python": version, "libraries": libraries, **found}
 
 
 def _answer(tree: str, path: str) -> list[str]:
-    """Return a Python's version and the files of its MXNet and OpenCV.
+    """Return a Python's version and the files of its MXNet, PyTorch and OpenCV.
 
     Cached until the Python, its search folders or the variables that affect it change, because
     starting a Python takes longer than the rest of a probe.
@@ -356,10 +356,10 @@ def _answer(tree: str, path: str) -> list[str]:
     kept = _kept(cache)
     answer: Any = kept.get("found")
     files: Any = kept.get("files")
-    whole = isinstance(answer, list) and len(answer) == 3 and isinstance(files, dict)
+    whole = isinstance(answer, list) and len(answer) == 4 and isinstance(files, dict)
     if whole and files == _statuses(files):
         return list(answer)
-    *found, folders = _run([path, "-c", _FIND], tree, limits.COMMAND_SECONDS, []).split("\t", 3)
+    *found, folders = _run([path, "-c", _FIND], tree, limits.COMMAND_SECONDS, []).split("\t", 4)
     searched = folders.split("\t")
     above = [os.path.dirname(folder) for folder in searched]  # noqa: PTH120 - libpython, if shared
     _keep(cache, {"found": found, "files": _statuses([path, *searched, *above, *found[1:]])})
@@ -383,8 +383,9 @@ def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
 
 def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
     """Return the facts that need an import, cached by the files and PYTHONPATH."""
-    folder = os.path.dirname(origins[0])  # noqa: PTH120
-    files = [os.path.join(folder, "libmxnet.so"), *filter(None, origins[1:])]  # noqa: PTH118
+    mxnet, *others = origins
+    library = os.path.join(os.path.dirname(mxnet), "libmxnet.so")  # noqa: PTH118,PTH120
+    files = [*([library] if mxnet else []), *filter(None, others)]
     statuses = [os.stat(file) for file in files]  # noqa: PTH116
     sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
     # A module in a folder of PYTHONPATH may replace an import.

@@ -114,6 +114,8 @@ _FACTS = _ADDRESSES | {
 }
 _OTHER_FACTS = {
     "cuda_driver": _Word,
+    "torch": _Word,
+    "torch_cuda": _Word,
     "python_variables": _Words,
     "features": _Words,
     "numpy": _Word,

@@ -35,6 +35,10 @@ def hardware(environment: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
+def _has_software(environment: dict[str, Any]) -> bool:
+    return any(engine.software(environment) for engine in ENGINES.values())
+
+
 def provenance(run: Run) -> str:
     """Return the hardware; a simulation is marked because it measures nothing."""
     on = hardware(run.environment)
@@ -105,7 +109,7 @@ def method(run: Run, rows: Sequence[ScalingRow]) -> list[str]:
         _quality(rows),
         used and f"Baseline: {_named(list(map(str, used)))}",
         _sentence(provenance(run)),
-        "" if run.environment.get("mxnet") or sources else "MXNet version unknown",
+        "" if _has_software(run.environment) or sources else "MXNet version unknown",
         f"Kvstore {_named(stores)}; {_batches(rows)}",
         _sentence(settings_line(rows)),
         "" if sources else f"{measured} with mxscale, commit {commit}{date and f', {date}'}",

@@ -134,7 +134,7 @@ class MxnetBackend:
     def check_saving(self) -> None:
         """Raise SpecError if the prefix cannot be written or has another network's files."""
         options, prefix = self.options, self.options.model_prefix
-        checkpoint.make_folder(prefix)
+        input_format.make_folder(prefix)
         checkpoint.check_network(
             self.worker.net, prefix, options.image_shape, loaded=bool(options.load_epoch)
         )

@@ -90,24 +90,6 @@ def read_state(prefix: str, epoch: int) -> TrainingState | None:
         ) from error
 
 
-def make_folder(prefix: str) -> None:
-    """Create the folder of checkpoints; SpecError if it is not writable."""
-    target = Path(prefix)
-    if not target.name:
-        raise SpecError(error_line("--model-prefix", expected="FOLDER/NAME", got=f"{prefix!r}"))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
-            (Path(folder) / f"{target.name}-symbol.json").touch()
-    except OSError as error:
-        raise SpecError(
-            error_line(
-                f"--model-prefix {prefix}",
-                problem=f"cannot be written ({error.strerror}: {error.filename})",
-            )
-        ) from error
-
-
 def symbol(net: Any) -> Any:
     """Return the network as upstream saves it.
 

@@ -39,6 +39,8 @@ gc_type              WER-B 2bit   --kv-store=dist_sync
 gc_threshold         WER-B 0.1    --kv-store=dist_sync --gc-type=2bit
 steps_per_window     WER-B 3
 seed                 WERT- 3
+channels_last        WER-- 1      --engine=torch --kv-store=none
+compile              WER-- 1      --engine=torch --kv-store=none
 initializer          WER-- xavier
 dtype                WER-- bfloat16
 global_batch         WER-- 64
@@ -102,7 +104,7 @@ costs                WE--- upstream
 cold                 ---T- 1
 """
 ROWS = {line.split()[0]: line.split()[1:] for line in TABLE.splitlines() if line}
-SWITCHES = {"benchmark", "test_io", "bandwidth"}  # they select the mode
+SWITCHES = {"engine", "benchmark", "test_io", "bandwidth"}  # they select engine and mode
 OF_FINE_TUNE = {"pretrained_model", "layer_before_fullc"}
 
 
@@ -122,7 +124,7 @@ def test_an_option_acts_or_is_rejected_in_each_mode(name: str) -> None:
             plain = [one for one in base if one.partition("=")[0] != flag(name)]
             parse([*plain, *needs, given])
             assert MODES[letter] in MODES_OF[name]
-        elif name not in {"costs", "cold"}:
+        elif name not in {"costs", "cold", "channels_last", "compile"}:
             with pytest.raises(SpecError, match=rf"has no use for .*{flag(name)}\b.*\. Leave out"):
                 parse([*base, *needs, given])
 

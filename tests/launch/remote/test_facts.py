@@ -55,7 +55,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'if [ "$1" = -m ]; then echo \'{"mxnet": "1.9.1"}\'; exit; fi\n'
         f"echo . >> {tmp_path}/starts\n"
         '[ -z "$PYTHONHOME" ] || { echo "no stdlib" >&2; exit 1; }\n'
-        f"printf '3.11.7\\t{site}/mxnet/__init__.py\\t\\t{site}\\n'\n"
+        f"printf '3.11.7\\t{site}/mxnet/__init__.py\\t\\t\\t{site}\\n'\n"
     )
     python.chmod(0o755)
     return tmp_path / "tree"

@@ -1,0 +1,68 @@
+"""What a job of DistributedDataParallel can be asked for. Loads no PyTorch."""
+
+from typing import TYPE_CHECKING
+
+from bench.engines.engine import Comm
+from bench.errors import SpecError, error_line, quoted, unknown
+from bench.kvstores import HOOKS
+
+if TYPE_CHECKING:
+    from bench.training.options import Options
+
+COMMS = {"none": Comm(name="none"), "ddp": Comm(name="ddp", spans=True)}
+# Communication hooks of DistributedDataParallel, by gc_type.
+_COMPRESSIONS = ("none", *HOOKS)
+OPTIMIZERS = ("sgd", "nag", "adam")
+# Networks whose gradients fill one bucket of DistributedDataParallel.
+ONE_BUCKET = ("tiny", "mlp")
+# Options of a worker that act in MXNet only.
+_MXNET_ONLY = ("monitor", "profile_worker_suffix", "profile_server_suffix", "auto_batch", "costs")
+
+
+def checked_comm(name: str) -> str:
+    """Return the name; SpecError for a communication method that PyTorch lacks."""
+    if name not in COMMS:
+        raise unknown("kvstore (engine 'torch')", name, COMMS)
+    return name
+
+
+def check_hook(kind: str, *, comm: str, gpu: bool, network: str) -> None:
+    """Raise SpecError for a gradient compression that cannot work."""
+    if kind not in _COMPRESSIONS:
+        expected = f"one of {', '.join(_COMPRESSIONS)} with engine 'torch'"
+        raise SpecError(error_line("gc_type", expected=expected, got=quoted(kind)))
+    if kind != "none" and not COMMS[comm].spans:
+        expected = f"kvstore 'ddp' for {kind}"
+        raise SpecError(error_line("gc_type", expected=expected, got=quoted(comm)))
+    if kind == "bf16" and not gpu:
+        problem, fix = "PyTorch compresses to bf16 on GPUs only", "Use fp16 or device = 'gpu'"
+        raise SpecError(error_line("gc_type", problem=problem, fix=fix))
+    if kind == "powersgd" and not gpu and network not in ONE_BUCKET:
+        problem = f"PyTorch's PowerSGD fails on CPUs for {network}, whose gradients fill several "
+        fix = "Use fp16 or device = 'gpu'"
+        raise SpecError(error_line("gc_type", problem=f"{problem}buckets", fix=fix))
+
+
+def check_worker(options: "Options") -> None:
+    """Raise SpecError for an option of a worker that PyTorch lacks."""
+    checked_comm(options.kv_store)
+    check_hook(
+        options.gc_type,
+        comm=options.kv_store,
+        gpu=bool(options.gpus),
+        network=options.network,
+    )
+    if options.optimizer not in OPTIMIZERS:
+        expected = f"one of {', '.join(OPTIMIZERS)} with engine 'torch'"
+        raise SpecError(error_line("--optimizer", expected=expected, got=options.optimizer))
+    for name in _MXNET_ONLY:
+        if getattr(options, name) not in (0, "", "none"):
+            flag = f"--{name.replace('_', '-')}"
+            fix = "Leave it out"
+            raise SpecError(error_line(flag, expected="engine 'mxnet'", got="'torch'", fix=fix))
+    if options.pretrained or options.test_io or options.bandwidth:
+        expected = "engine 'mxnet' for fine-tuning, input and transfer benchmarks"
+        raise SpecError(error_line("--engine", expected=expected, got="'torch'"))
+    if options.devices != 1:
+        fix = "Start a worker for each device"
+        raise SpecError(error_line("--gpus", expected="1 device", got=options.devices, fix=fix))

@@ -1,0 +1,127 @@
+"""Engine `torch`: DistributedDataParallel, one process per device.
+
+Loads no PyTorch.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bench.engines.ddp import COMMS, check_hook, checked_comm
+from bench.engines.engine import Comm, Engine, Needs, Place
+from bench.engines.worker_options import check_options, worker_options
+from bench.errors import SpecError, error_line, quoted
+
+if TYPE_CHECKING:
+    from bench.trial import Trial
+
+# The lowest compute capability that builds for CUDA 13 hold code for.
+_LOWEST_CODE = 7.5
+# Variables that the plan sets, or by which another launcher's job would be joined.
+_OWN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MXSCALE_ADDRESS")
+_FOREIGN = ("MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_")
+
+
+def _fill(given: dict[str, Any]) -> None:
+    given.setdefault("kvstore", "ddp" if given["devices"] > 1 else "none")
+    given.setdefault("devices_per_worker", 1)
+
+
+def _check(trial: "Trial") -> None:
+    layout = trial.layout
+    checked_comm(layout.kvstore)
+    if trial.mode not in {"synthetic", "real"}:
+        expected = "'synthetic' or 'real' with engine 'torch'"
+        fix = "Use engine 'mxnet' for it"
+        raise SpecError(error_line("mode", expected=expected, got=quoted(trial.mode), fix=fix))
+    if layout.devices_per_worker != 1:
+        fix = "Leave it out: each device has a process"
+        count = layout.devices_per_worker
+        raise SpecError(error_line("devices_per_worker", expected="1", got=count, fix=fix))
+    if layout.servers_per_host or layout.server_hosts:
+        problem = "engine 'torch' has no servers"
+        where = "servers_per_host, server_hosts"
+        raise SpecError(error_line(where, problem=problem, fix="Leave them out"))
+    gpu = layout.device == "gpu"
+    check_hook(trial.training.gc_type, comm=layout.kvstore, gpu=gpu, network=trial.model.network)
+    for name in (text.partition("=")[0] for text in layout.env):
+        if name in _OWN or name.startswith("DMLC_"):
+            problem = f"the launcher sets {name}" if name in _OWN else f"PyTorch ignores {name}"
+            raise SpecError(error_line("env", problem=problem, fix="Leave it out"))
+    if trial.mxnet.costs != "none" or trial.mxnet.cold:
+        got, fix = quoted(trial.engine), "Leave them out"
+        raise SpecError(error_line("costs, cold", expected="engine 'mxnet'", got=got, fix=fix))
+    check_options(trial, ("--engine=torch",))
+
+
+def _environment(trial: "Trial", place: Place) -> dict[str, str]:
+    if not trial.comm.spans:
+        return {}
+    return {
+        "MASTER_ADDR": place.root[0],
+        "MASTER_PORT": str(place.root[1]),
+        "RANK": str(place.index),
+        "WORLD_SIZE": str(trial.workers),
+        "MXSCALE_ADDRESS": place.address,
+    }
+
+
+def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
+    return ("-m", "bench.train_imagenet", *worker_options(trial))
+
+
+def _wire_bytes(comm: Comm, compression: str, gradient_bytes: int) -> int:
+    """Return the bytes that each of two workers sends.
+
+    Of many workers, each sends up to twice as much.
+    """
+    if not comm.spans:
+        return 0
+    return round(gradient_bytes / (2 if compression in {"fp16", "bf16"} else 1))
+
+
+def _lacks(facts: Mapping[str, Any], needs: Needs) -> str:
+    return "CUDA" if needs.gpu and not facts.get("torch_cuda") else ""
+
+
+def _no_code(gpu: Mapping[str, str]) -> str:
+    try:
+        capability = float(gpu["compute_cap"])
+    except ValueError:
+        return ""
+    if capability >= _LOWEST_CODE:
+        return ""
+    problem = (
+        f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; "
+        f"PyTorch's wheels for CUDA 13 support {_LOWEST_CODE} and later (Turing)"
+    )
+    fix = "Set device = 'cpu', or use hosts with such GPUs"
+    return error_line("", problem=problem, fix=fix)
+
+
+def _software(facts: Mapping[str, Any]) -> str:
+    return f"PyTorch {facts['torch']}" if facts.get("torch") else ""
+
+
+def _roles(trial: "Trial") -> tuple[tuple[str, int], ...]:
+    return (("worker", trial.workers),)
+
+
+TORCH = Engine(
+    name="torch",
+    title="PyTorch",
+    scripted=False,
+    package="torch",
+    install="Run 'make torch' in the checkout there",
+    foreign=_FOREIGN,
+    comms=COMMS,
+    root="worker-0",
+    fill=_fill,
+    check=_check,
+    roles=_roles,
+    environment=_environment,
+    command=_command,
+    wire_bytes=_wire_bytes,
+    lacks=_lacks,
+    no_code=_no_code,
+    software=_software,
+)

@@ -1,0 +1,1 @@
+"""Workers of engine `torch`: DistributedDataParallel under the shared loop."""
