@@ -10,15 +10,12 @@ builds each page over a copy of its run. Results: docs/explanation/benchmarks.md
 import argparse
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.store import write
-from launch.hosts import ROOT
+from benchmarks.store import timed, write
 from results.run_folder import PAGE, RECORDS, REPORT
 from tests.support.pages.browser import visit
 
@@ -136,15 +133,8 @@ def built(folder: Path, points: int, ranks: int, windows: int) -> Path:
     if not (run / RECORDS).exists():
         write(run, points, ranks, windows)
     if not (run / REPORT / PAGE).exists():
-        _build(run)
+        timed("report.build", "--run", f"{run}/")
     return run
-
-
-def _build(run: Path, *options: str) -> None:
-    command = [sys.executable, "-m", "fabric", "report.build", "--run", f"{run}/", *options]
-    code = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode
-    if code not in (0, 6):  # 6: the random times of a point have no steady state
-        sys.exit(f"{' '.join(command)}: expected exit status 0, got {code}")
 
 
 def built_over(run: Path) -> Path:
@@ -152,7 +142,7 @@ def built_over(run: Path) -> Path:
     copy = run.with_name(f"{run.name}-over")
     if not copy.exists():
         shutil.copytree(run, copy, ignore=shutil.ignore_patterns(REPORT))
-        _build(copy, "--over", f"{run}/")
+        timed("report.build", "--run", f"{copy}/", "--over", f"{run}/")
     return copy
 
 

@@ -24,7 +24,7 @@ const SYMBOLS = {
 const STROKES = { solid: "", dash: "7 3", dot: "2 2", dashdot: "7 2 2 2" };
 
 /** The shape of a mark; windows are small dots. */
-function shapeOf({ symbol, size }) {
+function shapeOf(symbol, size) {
   return SHAPES[size === 5 ? "dot" : symbol];
 }
 

@@ -123,7 +123,6 @@ function marksOf({ x, y, marker, error_y: bars }, xaxis, yaxis) {
     paths.get(style).push(text);
   };
   const at = (values, place) => (Array.isArray(values) ? values[place] : values);
-  const shape = shapeOf(marker);
   const ofBars = bars && `fill:none;stroke:${bars.color};stroke-width:${bars.thickness}`;
   for (let place = 0; place < x.length; place += 1) {
     if (x[place] === null || y[place] === null) continue;
@@ -136,7 +135,7 @@ function marksOf({ x, y, marker, error_y: bars }, xaxis, yaxis) {
     }
     const edge = at(marker.line.color, place);
     const style = `fill:${at(marker.color, place) ?? edge};stroke:${edge};stroke-width:${at(marker.line.width, place)}`;
-    add(style, `M${left} ${tenths(yaxis.d2p(y[place]))}${shape}`);
+    add(style, `M${left} ${tenths(yaxis.d2p(y[place]))}${shapeOf(at(marker.symbol, place), marker.size)}`);
   }
   return [...paths].map(([style, parts]) => [style, parts.join("")]);
 }

@@ -92,7 +92,7 @@ function isRinged(point, over) {
 }
 
 const GAP = { row: null, x: null, cells: {}, windows: [] }; // between lines of one trace
-const CROWDED = 500; // points of a panel; Plotly is slow with the marks of more
+const CROWDED = 500; // marks of a panel; Plotly is slow with more
 const hovers = new Map(); // texts by point; panels share them
 
 function hoverText(point, drawing) {
@@ -102,11 +102,11 @@ function hoverText(point, drawing) {
   return hovers.get(key);
 }
 
-/** Lines with their points, in groups of equal looks; each group is one trace. */
-function alike(visible) {
+/** Lines with their points, in groups of equal properties; each group is one trace. */
+function alike(visible, properties) {
   const groups = new Map();
   for (const [line, points] of visible) {
-    const looks = [line.network, line.color, line.dash, line.marker].join();
+    const looks = properties.map((name) => line[name]).join();
     groups.set(looks, [...(groups.get(looks) ?? []), [line, points]]);
   }
   return [...groups.values()];
@@ -123,13 +123,20 @@ function chained(lists, gap) {
   return lists.filter((list) => list.length > 0).flatMap((list, at) => (at > 0 ? [gap, ...list] : list));
 }
 
+/** Whether all points have the same symbol. */
+function isAlike(symbols) {
+  return symbols.every(([, symbol]) => symbol === symbols[0][1]);
+}
+
 function lineTrace(group, id, drawing) {
   const { paper, bad } = colors();
   const over = drawing === data.over;
   const [[line]] = group;
   const color = over ? "#8a8f94" : visibleColor(line.color);
-  const lists = group.map(([one, points]) => withGaps(one, points.filter((point) => valueOf(point, id)), drawing));
-  const kept = chained(lists, GAP);
+  const known = (points) => points.filter((point) => valueOf(point, id));
+  const kept = chained(group.map(([one, points]) => withGaps(one, known(points), drawing)), GAP);
+  const symbols = group.flatMap(([{ marker, points }]) => points.map(({ row }) => [row, marker]));
+  const symbolOf = new Map(symbols);
   const values = kept.map((point) => (point.row === null ? [null] : valueOf(point, id)));
   const ringed = kept.map((point) => isRinged(point, over));
   return {
@@ -148,7 +155,7 @@ function lineTrace(group, id, drawing) {
     connectgaps: false,
     line: { color: color, width: 1.8, dash: over ? "dash" : line.dash },
     marker: {
-      symbol: line.marker,
+      symbol: isAlike(symbols) ? line.marker : kept.map(({ row }) => symbolOf.get(row) ?? line.marker),
       size: ringed.some(Boolean) ? ringed.map((is) => (is ? 13 : 8)) : over ? 6 : 8,
       color: kept.map(({ cells }) => (cells.emulated === "True" ? paper : color)),
       line: ringed.some(Boolean)
@@ -210,15 +217,30 @@ function mediansTrace(group) {
   };
 }
 
+/** The lines of the overlaid run that a panel shows, with their points. */
+function linesBehind(id, last) {
+  const over = ["ratio", "windows"].includes(id) ? [] : (data.over?.lines ?? []);
+  return over.map((line, at) => [line, pointsOf(line, at, data.over, last)]);
+}
+
 /** The traces of a panel, those of the overlaid run first; for windows, dots and bars. */
-function lineTraces(id, visible, last) {
-  if (id === "windows") return alike(visible).flatMap((group) => [windowsTrace(group), mediansTrace(group)]);
-  const over = id === "ratio" ? [] : (data.over?.lines ?? []);
-  const behind = over.map((line, at) => [line, pointsOf(line, at, data.over, last)]);
+function lineTraces(id, visible, behind, crowded) {
+  if (id === "windows") {
+    const groups = alike(visible, crowded ? ["network", "color"] : ["network", "color", "dash", "marker"]);
+    return groups.flatMap((group) => [windowsTrace(group), mediansTrace(group)]);
+  }
+  // Plotly's time grows with the traces; only it needs one symbol per trace, for its legend.
+  const looks = ["network", "color", "dash", ...(crowded ? [] : ["marker"])];
   return [
-    ...alike(behind).map((group) => lineTrace(group, id, data.over)),
-    ...alike(visible).map((group) => lineTrace(group, id, data.run)),
+    ...alike(behind, looks).map((group) => lineTrace(group, id, data.over)),
+    ...alike(visible, looks).map((group) => lineTrace(group, id, data.run)),
   ];
+}
+
+/** Whether a panel has more marks than Plotly can draw one by one. */
+function isCrowded(id, lines) {
+  const marks = (point) => (id === "windows" ? 1 + point.windows.length : 1);
+  return lines.reduce((sum, [, points]) => points.reduce((own, one) => own + marks(one), sum), 0) > CROWDED;
 }
 
 /** The device counts of all visible points. */
@@ -236,7 +258,9 @@ function drawPanel(id) {
   const last = counts[counts.length - 1];
   const lines = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run, last)]);
   const visible = lines.filter(([, points]) => points.length > 0);
-  const traces = lineTraces(id, visible, last);
+  const behind = linesBehind(id, last);
+  const crowded = isCrowded(id, [...behind, ...visible]);
+  const traces = lineTraces(id, visible, behind, crowded);
   const empty = !traces.some(({ x }) => x.length > 0);
   if (!empty) {
     if (id === "rate") traces.push(...ceilingTraces(traces));
@@ -255,7 +279,6 @@ function drawPanel(id) {
   }
   const hosts = secondHost();
   const all = [...traces, failed];
-  const crowded = all.reduce((count, { customdata = [] }) => count + customdata.length, 0) > CROWDED;
   crowdedTraces.set(id, crowded ? traces : []);
   Plotly.react(
     box,

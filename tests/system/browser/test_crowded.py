@@ -61,7 +61,8 @@ def test_lines_of_equal_looks_are_one_trace_with_all_their_points(crowded: Page)
     points = 2 * len(BATCHES) * len(COUNTS)
     for panel in PANELS:
         assert drawn_rows(crowded, panel) - {None} == set(range(points))
-    assert len(traces(crowded, "rate")) == 24  # 12 markers for each network, not 54 lines
+    assert len(traces(crowded, "rate")) == 8  # 4 dashes for each network, not 54 lines
+    assert len(traces(crowded, "windows")) == 4
     for panel, each in (("rate", 1), ("speedup", 1), ("efficiency", 1), ("windows", 4)):
         assert crowded.locator(f"#{panel} .point").count() == 0
         assert marks(crowded, panel) == each * points
@@ -83,7 +84,7 @@ def test_points_of_a_crowded_panel_have_hover_keys_and_clicks(crowded: Page, lar
         ("ArrowRight", "(batch_per_device 1)"),
         ("End", "alexnet device x10"),
         ("ArrowRight", "alexnet device x10"),  # its line ends
-        ("ArrowDown", "(batch_per_device 13)"),  # of the same trace
+        ("ArrowDown", "(batch_per_device 5)"),  # of the same trace
     ):
         crowded.keyboard.press(key)
         assert text in spoken.inner_text()
@@ -100,6 +101,19 @@ def test_a_panel_of_fewer_points_has_the_marks_of_plotly_again(crowded: Page) ->
     crowded.get_by_role("button", name="tiny").click()
     ready(crowded)
     assert marks(crowded, "rate") == 540
+
+
+def test_marks_have_the_symbols_of_the_legend(crowded: Page) -> None:
+    code = "document.getElementById('rate').data.map(one => one.x.length)"
+    assert max(crowded.evaluate(code)) > 10
+    shapes = crowded.locator("#rate .marks path").evaluate_all(
+        "all => all.flatMap(one => one.getAttribute('d').match(/m[^M]*z/g) ?? [])"
+    )
+    legend = crowded.locator("#legend svg path:last-child").evaluate_all(
+        "all => all.map(one => one.getAttribute('d').replace('M20 7', ''))"
+    )
+    assert {*shapes} == {one for one in legend if one.endswith("z")}
+    assert len({*shapes}) == 12
 
 
 def test_marks_move_with_a_zoom(crowded: Page) -> None:
@@ -124,4 +138,4 @@ def test_a_picture_of_a_crowded_panel_has_its_marks(crowded: Page) -> None:
         crowded.get_by_role("button", name="Download SVG").click()
     text = Path(waiting.value.path()).read_text()
     assert text.count("<path") > 2 * 540  # marks and error bars
-    assert "alexnet, 3 lines" in text
+    assert "alexnet, 7 lines" in text
