@@ -111,13 +111,13 @@ def samples(browser: "Browser", path: Path) -> Iterator[tuple[str, float]]:
 
 
 def _main_thread(tab: "Page") -> Callable[[], float]:
-    """Return a function that returns the CPU milliseconds of the page's main thread so far."""
+    """Return a counter of the CPU milliseconds of the page's main thread."""
     session = tab.context.new_cdp_session(tab)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def used() -> float:
         metrics = session.send("Performance.getMetrics")["metrics"]
-        return sum(1e3 * one["value"] for one in metrics if one["name"] == "TaskDuration")
+        return sum(1e3 * float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 
     return used
 
