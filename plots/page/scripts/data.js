@@ -25,14 +25,10 @@ if (!globalThis.DecompressionStream) {
   throw new Error("no DecompressionStream");
 }
 
-/** Run a script as a file, which browsers parse beside the main thread. */
 function run(text) {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-  return new Promise((done) => {
-    const script = element("script", "", { src: url });
-    script.addEventListener("load", () => done(URL.revokeObjectURL(url)));
-    document.head.append(script);
-  });
+  const script = document.createElement("script");
+  script.textContent = text;
+  document.head.append(script);
 }
 
 const [data] = await Promise.all([
