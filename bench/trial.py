@@ -374,7 +374,7 @@ def _check_layout(trial: Trial) -> None:
                     "which has one worker"
                 ),
                 got=f"{layout.devices} ({trial.workers} workers)",
-                fix="Use a dist_... kvstore",
+                fix="Use kvstore 'ddp'" if trial.engine == "torch" else "Use a dist_... kvstore",
             )
         )
 

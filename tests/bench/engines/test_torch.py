@@ -67,7 +67,7 @@ def test_a_worker_reads_the_options_that_the_trial_has() -> None:
     ("fields", "said"),
     [
         ({"kvstore": "dist_sync"}, "unknown kvstore .* 'dist_sync'. Known: none, ddp"),
-        ({"kvstore": "none"}, "expected at most 1 with kvstore 'none'"),
+        ({"kvstore": "none"}, "at most 1 with kvstore 'none', .* Use kvstore 'ddp'"),
         ({"gc_type": "2bit"}, "expected one of none, fp16, bf16, powersgd .* got '2bit'"),
         ({"gc_type": "fp16", "devices": 1}, "expected kvstore 'ddp' for fp16, got 'none'"),
         ({"gc_type": "bf16"}, "PyTorch compresses to bf16 on GPUs only. Use fp16"),
