@@ -299,6 +299,46 @@ def parse_rate_record(line: str | bytes) -> RateRecord | None:
     return parse(line) if record and record.trial.asynchronous else record
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The parts of a record that decide whether its repeat is finished."""
+
+    identity: Identity
+    status: str
+    elapsed_seconds: float
+    schema: int = SCHEMA
+
+
+_OUTCOMES = msgspec.json.Decoder(Outcome)
+
+
+def parse_outcome(line: bytes) -> Outcome | None:
+    """Decode the outcome of a record, not its windows; None if the line is torn.
+
+    Raises ValueError if it is invalid or of a newer schema.
+    """
+    try:
+        found = _OUTCOMES.decode(line)
+    except msgspec.ValidationError as error:
+        raise ValueError(_newer(line) or str(error)) from error
+    except msgspec.DecodeError:  # such as NaN
+        record = parse_rate_record(line)
+        if record is None:
+            return None
+        names = ("identity", "status", "elapsed_seconds")
+        return Outcome(**{name: getattr(record, name) for name in names})
+    _check_outcome(found)
+    return found
+
+
+def _check_outcome(found: "Outcome | RateRecord") -> None:
+    if found.schema > SCHEMA:
+        raise ValueError(_NEWER.format(found.schema))
+    if found.status not in STATUSES:
+        expected = ", ".join(STATUSES)
+        raise ValueError(f"status: expected one of {expected}, got {quoted(found.status)}")
+
+
 def _decoded(kind: type[Kind], line: str | bytes) -> Kind | None:
     try:
         fields = vars(_DECODERS[kind].decode(line))
@@ -323,12 +363,7 @@ def _checked(record: Kind | None) -> Kind | None:
     """Return the record; ValueError if its values are invalid."""
     if record is None:
         return None
-    if record.schema > SCHEMA:
-        raise ValueError(_NEWER.format(record.schema))
-    if record.status not in STATUSES:
-        raise ValueError(
-            f"status: expected one of {', '.join(STATUSES)}, got {quoted(record.status)}"
-        )
+    _check_outcome(record)
     _check_layout(record.trial)
     for one in record.validations:
         if not (one.epochs >= 0 <= one.seconds <= _MOST_SECONDS and 0 <= one.accuracy <= 1):

@@ -20,7 +20,7 @@ from im2rec_tools import files
 from im2rec_tools.errors import DataError
 from results import record as records
 from results.errors import StoreError, store_errors
-from results.record import Identity, RateRecord, Record
+from results.record import Identity, Outcome, Record
 from results.run_folder import ASKED, ENVIRONMENT, LOCK, LOGS, RECORDS, REPORT, TORN, is_run
 
 _LOG = logging.getLogger(__name__)
@@ -177,14 +177,14 @@ class Store:
         """
         if self._finished is None:
             found: dict[Identity, float] = {}
-            for record in _good(self.folder, records.parse_rate_record):
+            for record in _good(self.folder, records.parse_outcome):
                 _finish(found, record)
             self._finished = found
         return {name: one for name, one in self._finished.items() if name not in self._again}
 
     def tries(self) -> Counter[Identity]:
         """Return the number of records of each repeat."""
-        found = _good(self.folder, records.parse_rate_record)
+        found = _good(self.folder, records.parse_outcome)
         return Counter(one.identity for one in found)
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class Store:
         self._lock.close()
 
 
-def _finish(finished: dict[Identity, float], record: RateRecord) -> None:
+def _finish(finished: dict[Identity, float], record: Outcome | Record) -> None:
     """Let a newer try of a repeat decide whether it is finished."""
     if record.status == "ok":
         finished[record.identity] = record.elapsed_seconds

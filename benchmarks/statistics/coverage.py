@@ -17,8 +17,8 @@ import numpy as np
 from bench.statistics.budget import Budget, end_reason, is_checkpoint
 from bench.statistics.confidence import Numbers
 from bench.trial import make
+from benchmarks.scale.runs import simulated_record
 from benchmarks.statistics.comparisons import Deviations, lognormal, pareto
-from benchmarks.store import simulated_record
 from results.rates import Rate, rate
 from results.record import Rank, Record
 from results.speedup import ratio

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,45 @@ def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     with pytest.raises(StoreError, match=r"no such run folder\. Did you mean 'mine'"):
         read_records(tmp_path / "mien")
+
+
+def test_a_sweep_goes_on_without_reading_windows(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    good, bad = record(), dataclasses.replace(record(repeat=1), status="failed")
+    (log := stored(folder, good, bad)).write_text(
+        log.read_text().replace('"ranks": [', '"ranks": ["not a rank", ')
+    )
+    with pytest.raises(StoreError, match="unreadable record"):
+        read_records(folder)
+    store = Store(folder)
+    assert store.elapsed_seconds() == {good.identity: good.elapsed_seconds}
+    assert store.tries() == {good.identity: 1, bad.identity: 1}
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"status": "ok"', '"status": "fine"'),
+        ('"schema": 3', '"schema": 99'),
+        ('"repeat": 0', '"repeat": "0"'),
+        ('"elapsed_seconds"', '"elapsed"'),
+    ],
+)
+def test_an_outcome_that_cannot_be_read_ends_the_sweep(tmp_path: Path, old: str, new: str) -> None:
+    log = stored(tmp_path, record())
+    log.write_text(log.read_text().replace(old, new))
+    store = Store(tmp_path)
+    with pytest.raises(StoreError, match="unreadable record"):
+        store.done()
+    store.close()
+
+
+def test_a_record_with_nan_is_done(tmp_path: Path) -> None:
+    log = stored(tmp_path, record())
+    text = log.read_text()
+    assert '"losses": [' in text
+    log.write_text(re.sub(r'"losses": \[[^\]]*\]', '"losses": [NaN, NaN, NaN]', text))
+    store = Store(tmp_path)
+    assert store.done() == {record().identity}
+    store.close()
