@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.store import timed, write
+from benchmarks.scale.runs import families, timed, write_run
 from results.run_folder import PAGE, RECORDS, REPORT
 from tests.support.pages.browser import visit
 
@@ -131,7 +131,7 @@ def built(folder: Path, points: int, ranks: int, windows: int) -> Path:
     """Write a run and its report, if they are not there; return the run."""
     run = folder / f"{points}x{ranks}x{windows}"
     if not (run / RECORDS).exists():
-        write(run, points, ranks, windows)
+        write_run(run, families(points, ranks), windows)
     if not (run / REPORT / PAGE).exists():
         timed("report.build", "--run", f"{run}/")
     return run

@@ -10,6 +10,7 @@ can be rebuilt from it.
 import contextlib
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -189,7 +190,7 @@ def compress(folder: Path) -> None:
 def compress_again(logs: Path) -> None:
     """Finish the compression that an interrupted sweep left, in every folder of a run."""
     for folder in logs.glob("*/*/"):
-        names = {path.name for path in folder.iterdir()}
+        names = set(os.listdir(folder))  # noqa: PTH208 - paths of thousands take much longer
         packed = {f"{name}.gz" for name in names} & names
         left = packed | {name for name in names if name.endswith(".part")}
         if left and RECORDED in names:

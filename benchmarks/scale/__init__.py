@@ -1,0 +1,1 @@
+"""Cost of reports, digests, resumed sweeps and start-up as runs grow."""

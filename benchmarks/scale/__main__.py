@@ -1,0 +1,250 @@
+"""Measure how the cost of reports, digests and resumed sweeps grows with a run.
+
+Writes runs with artificial times into a folder, measures commands on them, and prints a table with
+the growth exponent from each size to the next. A measured line is kept in measures.json of the
+folder and is not measured again; delete it to start over. Results: docs/explanation/growth.md.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from bench.engines.fake import FAKE
+from bench.trial import make
+from benchmarks.scale.runs import (
+    LOGGED_WINDOWS,
+    Trials,
+    families,
+    one_family,
+    timed,
+    write_run,
+    write_unfinished,
+)
+from launch.hosts import ROOT
+from results.integrity import digest
+from results.run_folder import DIGESTS, RECORDS, REPORT
+
+_MEASURES = "measures.json"
+_DEMO = ROOT / "docs" / "runs" / "demo"
+_STARTS = 5
+_NULL = subprocess.DEVNULL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Seconds and peak memory of a line; the size of a file that it wrote, if any."""
+
+    seconds: float
+    mebibytes: float | None = None
+    megabytes: float | None = None
+
+
+def _run(run: Path, kind: Trials, points: int, ranks: int) -> Path:
+    """Return a run of this size, written if it is not there.
+
+    Its name ends with the windows per rank, and '-logs' if it has logs.
+    """
+    if not (run / RECORDS).exists():
+        print(f"writing {run}", file=sys.stderr)
+        windows, _, logs = run.name.removeprefix(f"{kind.__name__}-{points}-{ranks}-").partition(
+            "-"
+        )
+        write_run(run, kind(points, ranks), int(windows), bool(logs))
+    return run
+
+
+def _fab(task: str, run: Path) -> Cost:
+    seconds, memory = timed(task, "--run", f"{run}/")
+    written = run / REPORT / DIGESTS
+    size = written.stat().st_size / 1e6 if task == "report.build" else None
+    return Cost(seconds=seconds, mebibytes=memory, megabytes=size)
+
+
+def _digest(run: Path) -> Cost:
+    began = time.perf_counter()
+    found = digest.files(run)
+    seconds = time.perf_counter() - began
+    (run / REPORT).mkdir(exist_ok=True)
+    digest.write(run, "", found)
+    return Cost(seconds=seconds, megabytes=(run / REPORT / DIGESTS).stat().st_size / 1e6)
+
+
+def _resume(run: Path) -> Cost:
+    """Return the seconds of a sweep until its last point runs, without the point itself."""
+    folder = run.with_name(f"{run.name}-unfinished")
+    shutil.rmtree(folder, ignore_errors=True)
+    what = write_unfinished(folder, run)
+    log = folder / RECORDS
+    size = log.stat().st_size
+    command = [sys.executable, "-m", "fabric", "bench.sweep", str(what), "--run", f"{folder}/"]
+    began = time.time()
+    with subprocess.Popen(command, cwd=ROOT, stdout=_NULL, stderr=_NULL) as sweep:
+        while sweep.poll() is None and log.stat().st_size == size:
+            time.sleep(0.01)
+        ended = log.stat().st_mtime
+        sweep.terminate()  # before the report
+    with log.open("rb") as lines:
+        lines.seek(size)
+        elapsed = json.loads(lines.read())["elapsed_seconds"]
+    shutil.rmtree(folder)
+    return Cost(seconds=ended - began - elapsed)
+
+
+def _small_build(folder: Path) -> Cost:
+    run = folder / "demo"
+    shutil.copytree(_DEMO, run, dirs_exist_ok=True)
+    return _median(partial(_fab, "report.build", run))
+
+
+def _start(*arguments: str) -> Cost:
+    def once() -> Cost:
+        seconds, memory = timed(*arguments)
+        return Cost(seconds=seconds, mebibytes=memory)
+
+    return _median(once)
+
+
+def _median(once: Callable[[], Cost]) -> Cost:
+    found = [once() for _ in range(_STARTS)]
+    return sorted(found, key=lambda one: one.seconds)[_STARTS // 2]
+
+
+def _fake_process() -> Cost:
+    """Return the cost of a simulated worker that waits for nothing."""
+    trial = make({"batch_per_device": 1, "engine": "fake", "windows": 3, "fake_seconds": [1e-6]})
+    command = [sys.executable, *FAKE.command(trial, "worker", 0)]
+
+    def once() -> Cost:
+        began = time.perf_counter()
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        return Cost(seconds=time.perf_counter() - began)
+
+    return _median(once)
+
+
+def _rehearsal(folder: Path) -> Cost:
+    run = folder / "rehearsal"
+    shutil.rmtree(run, ignore_errors=True)
+    arguments = ("bench.sweep", "seed", "--engine", "fake", "--run", f"{run}/")
+    seconds, memory = timed(*arguments)
+    return Cost(seconds=seconds, mebibytes=memory)
+
+
+# Name, number of points (0: one size only) and what measures it.
+_Line = tuple[str, int, Callable[[], Cost]]
+
+
+def _lines(folder: Path, asked: argparse.Namespace) -> list[_Line]:
+    """Return what to measure."""
+    found: list[_Line] = []
+    for kind in (families, one_family):
+        for points in asked.points:
+            path = folder / f"{kind.__name__}-{points}-1-{asked.windows}"
+            run = partial(_run, path, kind, points, 1)
+            for task in ("report.show", "report.build"):
+                found.append((f"{task}, {kind.__name__}", points, _of(partial(_fab, task), run)))
+    for points in asked.ranked:
+        named = f"{asked.ranks} ranks, logs"
+        path = folder / f"{families.__name__}-{points}-{asked.ranks}-{asked.windows}-logs"
+        run = partial(_run, path, families, points, asked.ranks)
+        found.append((f"digest, {named}", points, _of(_digest, run)))
+        found.append((f"resume, {asked.ranks} ranks", points, _of(_resume, run)))
+        for task in ("report.show", "report.build"):
+            found.append((f"{task}, {named}", points, _of(partial(_fab, task), run)))
+    starts: dict[str, Callable[[], Cost]] = {
+        "fab --version": partial(_start, "--version"),
+        "fab --list": partial(_start, "--list"),
+        "report.build, demo": partial(_small_build, folder),
+        "a fake process": _fake_process,
+        "27 simulated points": partial(_rehearsal, folder),
+    }
+    found += [(name, 0, measure) for name, measure in starts.items()]
+    return found
+
+
+def _of(measure: Callable[[Path], Cost], run: Callable[[], Path]) -> Callable[[], Cost]:
+    """Return the measurement of a run, which is written when it is measured."""
+    return lambda: measure(run())
+
+
+def _measured(folder: Path, lines: Sequence[_Line]) -> list[Cost]:
+    """Return the cost of each line; those that the folder has are not measured again."""
+    path = folder / _MEASURES
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for name, points, measure in lines:
+        key = f"{name}, {points}"
+        if key not in known:
+            print(f"measuring {key}", file=sys.stderr)
+            known[key] = vars(measure())
+            path.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return [Cost(**known[f"{name}, {points}"]) for name, points, _ in lines]
+
+
+def exponent(sizes: tuple[int, int], seconds: tuple[float, float]) -> float:
+    """Return the growth exponent between two sizes: 1 is linear, 2 quadratic."""
+    return math.log(seconds[1] / seconds[0]) / math.log(sizes[1] / sizes[0])
+
+
+def table(names: Sequence[tuple[str, int]], costs: Sequence[Cost]) -> str:
+    """Return the lines in Markdown, with exponents from the smaller size before."""
+    rows = [
+        "| what | points | seconds | exponent | MiB | MB written |",
+        "|---|---|---|---|---|---|",
+    ]
+    before: dict[str, tuple[int, float]] = {}
+    for (name, points), cost in zip(names, costs, strict=True):
+        grown = ""
+        if name in before and points != before[name][0]:
+            size, seconds = before[name]
+            grown = f"{exponent((size, points), (seconds, cost.seconds)):.1f}"
+        before[name] = points, cost.seconds
+        sizes = [f"{one:.0f}" if one else "" for one in (cost.mebibytes, cost.megabytes)]
+        shown = f"{cost.seconds:.3f}" if cost.seconds < 1 else f"{cost.seconds:.1f}"
+        cells = [name, str(points or ""), shown, grown, *sizes]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Parse the command line, measure what is not measured yet, and print the table."""
+    parser = argparse.ArgumentParser("python -m benchmarks.scale", description=__doc__)
+    for name, default, text in (
+        ("points", [10, 1000, 3000], "Points of runs with one rank per point"),
+        ("ranked", [100, 1000], "Points of runs with many ranks and logs"),
+    ):
+        shown = " ".join(map(str, default))
+        parser.add_argument(
+            f"--{name}", metavar="N", nargs="*", type=int, default=default, help=f"{text} [{shown}]"
+        )
+    for name, count, text in (
+        ("ranks", 256, "Ranks per point of runs with many"),
+        ("windows", 100, "Windows per rank"),
+    ):
+        parser.add_argument(
+            f"--{name}", metavar="N", type=int, default=count, help=f"{text} [%(default)s]"
+        )
+    parser.add_argument(
+        "--folder", metavar="DIR", type=Path, required=True, help="Folder of the runs and measures"
+    )
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="Only lines with this text [all]"
+    )
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    lines = [one for one in _lines(asked.folder.resolve(), asked) if asked.only in one[0]]
+    costs = _measured(asked.folder, lines)
+    print(f"{len(os.sched_getaffinity(0))} cores; {LOGGED_WINDOWS} windows in each worker's log")
+    print(table([(name, points) for name, points, _ in lines], costs))
+
+
+if __name__ == "__main__":
+    main()
