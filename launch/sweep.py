@@ -36,7 +36,7 @@ from launch.job.controller_log import PRINTED, clean, controller_log
 from launch.job.interference import machine_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
-from launch.job.plan import command_line, emulated, plan, root_host
+from launch.job.plan import check_host_count, command_line, emulated, plan, root_host
 from launch.job.progress import failure_of
 from launch.job.run import run_job
 from launch.job.validity import accuracy, judge, validations
@@ -192,7 +192,7 @@ def identified(runs: Sequence[tuple[Trial, int]], where: ClusterSetup) -> list[P
     for trial in trials.values():
         secrets.check(trial.layout.env)
         check_devices(trial, where)
-        plan(trial, where.hosts, where.port or 0)
+        check_host_count(trial, where.hosts)
     if where.hosts[0].login is None:
         free_port(where.hosts[0].address, where.port)
     here = where.data is None

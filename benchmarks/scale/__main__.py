@@ -7,19 +7,18 @@ folder and is not measured again; delete it to start over. Results: docs/explana
 
 import argparse
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bench.engines.fake import FAKE
 from bench.trial import make
+from benchmarks.scale.costs import Cost, table
 from benchmarks.scale.runs import (
     LOGGED_WINDOWS,
     Trials,
@@ -37,15 +36,6 @@ _MEASURES = "measures.json"
 _DEMO = ROOT / "docs" / "runs" / "demo"
 _STARTS = 5
 _NULL = subprocess.DEVNULL
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Seconds and peak memory of a line; the size of a file that it wrote, if any."""
-
-    seconds: float
-    mebibytes: float | None = None
-    megabytes: float | None = None
 
 
 def _run(run: Path, kind: Trials, points: int, ranks: int) -> Path:
@@ -187,31 +177,6 @@ def _measured(folder: Path, lines: Sequence[_Line]) -> list[Cost]:
             known[key] = vars(measure())
             path.write_text(json.dumps(known, indent=1), encoding="utf-8")
     return [Cost(**known[f"{name}, {points}"]) for name, points, _ in lines]
-
-
-def exponent(sizes: tuple[int, int], seconds: tuple[float, float]) -> float:
-    """Return the growth exponent between two sizes: 1 is linear, 2 quadratic."""
-    return math.log(seconds[1] / seconds[0]) / math.log(sizes[1] / sizes[0])
-
-
-def table(names: Sequence[tuple[str, int]], costs: Sequence[Cost]) -> str:
-    """Return the lines in Markdown, with exponents from the smaller size before."""
-    rows = [
-        "| what | points | seconds | exponent | MiB | MB written |",
-        "|---|---|---|---|---|---|",
-    ]
-    before: dict[str, tuple[int, float]] = {}
-    for (name, points), cost in zip(names, costs, strict=True):
-        grown = ""
-        if name in before and points != before[name][0]:
-            size, seconds = before[name]
-            grown = f"{exponent((size, points), (seconds, cost.seconds)):.1f}"
-        before[name] = points, cost.seconds
-        sizes = [f"{one:.0f}" if one else "" for one in (cost.mebibytes, cost.megabytes)]
-        shown = f"{cost.seconds:.3f}" if cost.seconds < 1 else f"{cost.seconds:.1f}"
-        cells = [name, str(points or ""), shown, grown, *sizes]
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
 
 
 def main() -> None:

@@ -56,12 +56,7 @@ def plan(
     scheduler may have a host of its own. Servers share the workers' hosts (and cores, if devices
     are cores) or have hosts of their own. Raises LaunchError if there are too few hosts.
     """
-    if trial.hosts > len(hosts):
-        layout = trial.layout
-        alone = f" and {layout.server_hosts} for servers only" if layout.server_hosts else ""
-        wanted = f"{trial.worker_hosts} hosts with {layout.devices_per_host} devices{alone}"
-        fix = "Add hosts to the hosts file, or reduce devices in the sweep"
-        raise LaunchError(error_line(trial.name, expected=wanted, got=len(hosts), fix=fix))
+    check_host_count(trial, hosts)
     first = root_host(trial, hosts, scheduler)
     root = (first.address, port)
     processes = []
@@ -70,6 +65,16 @@ def plan(
             host = hosts[_host(trial, role, index)] if role in _PLACED else first
             processes.append(_process(trial, host, root, role, index))
     return processes
+
+
+def check_host_count(trial: Trial, hosts: Sequence[Host]) -> None:
+    """Raise LaunchError if the job needs more hosts."""
+    if trial.hosts > len(hosts):
+        layout = trial.layout
+        alone = f" and {layout.server_hosts} for servers only" if layout.server_hosts else ""
+        wanted = f"{trial.worker_hosts} hosts with {layout.devices_per_host} devices{alone}"
+        fix = "Add hosts to the hosts file, or reduce devices in the sweep"
+        raise LaunchError(error_line(trial.name, expected=wanted, got=len(hosts), fix=fix))
 
 
 def root_host(trial: Trial, hosts: Sequence[Host], scheduler: Host | None = None) -> Host:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench.sweep import load_sweep
-from benchmarks.scale.__main__ import Cost, table
+from benchmarks.scale.costs import Cost, table
 from benchmarks.scale.runs import families, one_family, write_run, write_unfinished
 from launch.setup import local_setup
 from launch.sweep import points
@@ -36,6 +38,15 @@ def test_an_unfinished_run_lacks_the_last_point_of_its_sweep(tmp_path: Path) -> 
     (left,) = wanted - store.done()
     store.close()
     assert (len(wanted), left.name) == (11, "alexnet local x1")
+
+
+def test_identities_of_repeats_need_no_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "whole", families(10, ranks=1), windows=4)
+    what = load_sweep(str(write_unfinished(tmp_path / "part", tmp_path / "whole")))
+    monkeypatch.setattr("launch.job.plan.Process", None)  # half a million take a minute
+    assert len(points(what, local_setup(what))) == 11
 
 
 def test_the_table_has_growth_exponents() -> None:
