@@ -52,9 +52,9 @@ _SCHEMAS = (1, 2)
 # 3: notes on each empty cell of a baseline; unreadable lines are listed above the table;
 # texts are escaped (markup, formulas), secrets are masked.
 # 4: plain lines connect the labels of a figure to their points.
-# 5: lists in the summary. 6: the quality of each point. 7: its verdict. 8: Plotly and the
-# data of figures are compressed.
-FORMAT = 8
+# 5: lists in the summary. 6: the quality of each point. 7: its verdict. 8: Plotly is
+# compressed. 9: so are the data of figures.
+FORMAT = 9
 BUILD_AGAIN = "Rebuild it from the current files with 'fab report.build'"
 # Folders of files made from the report.
 _MADE = tuple(f"{REPORT}/{folder}/" for folder in (UPSTREAM, EXPORTS, PAPER))
