@@ -153,10 +153,8 @@ class Step:
         self.net.eval()
         dtype = _DTYPES.get(self.options.dtype)
         try:
-            with (
-                torch.no_grad(),
-                torch.autocast(self.device.type, dtype, enabled=dtype is not None),
-            ):
+            cast = torch.autocast(self.device.type, dtype, enabled=dtype is not None)
+            with torch.no_grad(), cast:
                 return self.net(images).float().cpu().numpy()
         finally:
             self.net.train()
