@@ -284,6 +284,8 @@ def run(one: Injection, folder: Path, cluster: Cluster, hosts: Sequence[Host]) -
                     if is_ready and injected and not ready:
                         ready = True
                         running.enter_context(one.during(job))
+                    if isinstance(update, Event) and update.kind == "done":
+                        running.close()  # a starved server would not end in time
 
 
 def verdict_of(folder: Path) -> tuple[Verdict, list[str]] | None:
