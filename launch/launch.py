@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 if not __package__:
     print(
@@ -25,8 +24,8 @@ from bench.settings.secrets import MASK, is_secret, masked_text
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.options import ProgramParser
 from im2rec_tools.terminal import echo, install_filter, printable
-from launch.hostfile import find
-from launch.hosts import Host, Login, this_machine
+from launch.hostfile import HostEntry, find
+from launch.hosts import Host, HostOptions, Login, this_machine
 from launch.job.agents import Agents
 from launch.job.controller_log import parse_level, print_log
 from launch.job.monitor import Verdict, signal_name
@@ -37,6 +36,7 @@ from launch.preflight.addresses import located
 from launch.push import in_tree, push
 from launch.remote.errors import LaunchError
 from launch.transport.client import Message, map_hosts
+from launch.transport.line import Starter
 
 _JOB, _HOSTS = "Job", "Hosts"
 _OPTIONS = (
@@ -94,6 +94,12 @@ _OPTIONS = (
         "[MXSCALE_LOG_LEVEL, else warning]",
     ),
     (_HOSTS, "--ssh-config", "FILE", "SSH client configuration [~/.ssh/config]"),
+    (
+        _HOSTS,
+        "--via",
+        "TEMPLATE",
+        "Command that reaches a host in place of SSH, such as 'docker exec -i {host}' [SSH]",
+    ),
     (_HOSTS, "--interface", "NAME", "Network interface for the job [the interface that SSH uses]"),
 )
 _VARIABLES = {"-x --env": "all", "--env-worker": "workers", "--env-server": "servers"}
@@ -128,6 +134,7 @@ class LaunchOptions:
     sync_dst_dir: str = ""
     ssh_config: str = ""
     accept_new: bool = False
+    via: str = ""
     interface: str = ""
     port: int | None = None
     log_level: str = ""
@@ -177,6 +184,7 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
         sync_dst_dir=given.sync_dst_dir or "",
         ssh_config=given.ssh_config or "",
         accept_new=given.accept_new,
+        via=given.via or "",
         interface=given.interface or "",
         port=None if given.port is None else _whole("--port", given.port, 65535),
         log_level=given.log_level or "",
@@ -259,7 +267,7 @@ def _refuse(given: argparse.Namespace) -> None:
             raise LaunchError(
                 error_line(f"--{name.replace('_', '-')}", expected="a value", got="an empty one")
             )
-    for name in ("hostfile", "hosts_format", "sync_dst_dir", "ssh_config", "interface"):
+    for name in ("hostfile", "hosts_format", "sync_dst_dir", "ssh_config", "via", "interface"):
         if given.launcher == "local" and getattr(given, name):
             flag = "--" + name.replace("_", "-")
             raise LaunchError(
@@ -329,10 +337,6 @@ def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:
     return name, environ[name] if value is None else value
 
 
-if TYPE_CHECKING:
-    from launch.transport.ssh import Ssh
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a job; return its exit code.
 
@@ -360,15 +364,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _launch(wanted: LaunchOptions) -> Verdict:
     if wanted.local:
         return _run(wanted, Agents(), (replace(this_machine(), tree=str(Path.cwd())),))
-    hosts = _listed(wanted)
+    listed = _listed(wanted)
     # Fabric takes a second to load, and a job on this machine does not need it.
-    from launch.transport.ssh import Ssh  # noqa: PLC0415
+    from launch.setup import connections_to  # noqa: PLC0415
 
-    with closing(Ssh(wanted.ssh_config, accept_new=wanted.accept_new)) as ssh:
-        hosts = located(ssh.start, hosts, wanted.interface)
+    reach = HostOptions(ssh_config=wanted.ssh_config, accept_new=wanted.accept_new, via=wanted.via)
+    with closing(connections_to(listed, reach)) as connections:
+        start = connections.start
+        hosts = located(start, _hosts(wanted, listed), wanted.interface)
         if wanted.sync_dst_dir and not wanted.dry_run:
-            _sync(ssh, hosts)
-        return _run(wanted, Agents(ssh.start), hosts)
+            _sync(start, hosts)
+        return _run(wanted, Agents(start), hosts)
 
 
 def _run(wanted: LaunchOptions, agents: Agents, hosts: Sequence[Host]) -> Verdict:
@@ -380,8 +386,8 @@ def _run(wanted: LaunchOptions, agents: Agents, hosts: Sequence[Host]) -> Verdic
         return run_script(job, agents, _show)
 
 
-def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
-    """Return the hosts that the job needs, without addresses."""
+def _listed(wanted: LaunchOptions) -> tuple[HostEntry, ...]:
+    """Return the listed hosts; LaunchError if there is none."""
     listed = find(wanted.hostfile, "", wanted.format, os.environ)
     if not listed:
         raise LaunchError(
@@ -392,6 +398,11 @@ def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
                 fix="Give -H FILE, or --launcher local to run on this machine",
             )
         )
+    return listed
+
+
+def _hosts(wanted: LaunchOptions, listed: Sequence[HostEntry]) -> tuple[Host, ...]:
+    """Return the hosts that the job needs, without addresses."""
     logins = [Login.read(host.target, host.port) for host in listed]
     tree = wanted.sync_dst_dir or str(Path.cwd())
     return tuple(
@@ -400,12 +411,12 @@ def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
     )
 
 
-def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
+def _sync(start: Starter, hosts: Sequence[Host]) -> None:
     """Copy the files of the current folder to the tree of each host."""
     here = Path.cwd()
     paths = [path.relative_to(here) for path in sorted(here.rglob("*")) if path.is_file()]
     pieces = [in_tree(here, str(path)) for path in paths if ".git" not in path.parts]
-    map_hosts(lambda host: deque(push(pieces, host, ssh.start, ""), maxlen=0), hosts)
+    map_hosts(lambda host: deque(push(pieces, host, start, ""), maxlen=0), hosts)
 
 
 def _show(message: Message) -> None:

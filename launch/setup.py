@@ -101,6 +101,13 @@ def _check_names(listed: Sequence[hostfile.HostEntry]) -> None:
             )
 
 
+def connections_to(listed: Sequence[hostfile.HostEntry], options: HostOptions) -> Ssh | Via:
+    """Return the connections to listed hosts; LaunchError if --via cannot reach one."""
+    if options.via:
+        _check_names(listed)
+    return _connections(options)
+
+
 def _connections(options: HostOptions) -> Ssh | Via:
     """Return the connections to hosts, over SSH or by the template of --via."""
     if (template := _template(options)) is not None:

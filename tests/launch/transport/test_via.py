@@ -14,6 +14,7 @@ import pytest
 from launch.hosts import Host, HostOptions, Login
 from launch.job.agents import Agents
 from launch.job.plan import Process
+from launch.launch import main
 from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.setup import listed_hosts, reached
@@ -219,3 +220,38 @@ def test_an_interrupt_ends_a_command_that_is_starting(mark: str) -> None:
     assert "ended with SIGTERM" in str(failures.get(timeout=1.0))
     with pytest.raises(LaunchError, match="interrupted"):
         via.start(host(), "probe")
+
+
+def launched(folder: Path, *words: str) -> int:
+    (folder / "hosts").write_text("n1\n")
+    options = ["-n", "1", "-H", str(folder / "hosts"), "--style", "torch", "--interface", "lo"]
+    return main([*options, *words, "--", "sh", "-c", "echo on $VIA_HOST $RANK"])
+
+
+def test_a_script_is_launched_through_a_template(
+    tmp_path: Path, mark: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert launched(tmp_path, "--via", HERE) == 0
+    assert "on n1 0\n" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--via", "env A=1"), "--via: expected a command with {host}, got 'env A=1'. "),
+        (("--via", HERE, "--accept-new"), "--accept-new: --via replaces SSH. Remove --accept-new "),
+        (("--via", "env --token=abc {host}"), "--via: expected no secret, got '--token=***'. "),
+    ],
+)
+def test_a_wrong_template_of_a_script_is_one_line(
+    tmp_path: Path, words: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert launched(tmp_path, *words) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"error: {message}")
+
+
+def test_a_template_has_no_meaning_for_this_machine(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["-n", "1", "--launcher", "local", "--via", HERE, "true"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: --via: expected --launcher ssh, got local, ")
