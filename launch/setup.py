@@ -22,6 +22,7 @@ from launch.preflight.findings import HostReport, Requirements
 from launch.preflight.table import reported
 from launch.remote.errors import LaunchError, PreflightError
 from launch.sweep import ClusterSetup
+from launch.transport.dial import PREFIX, Dial, DialPlace
 from launch.transport.line import Starter, start_local
 from launch.transport.protocol import is_ipv4
 from launch.transport.ssh import Ssh
@@ -34,7 +35,7 @@ def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Hos
     With `only_named` those of the environment do not count, unless a template reaches them. Prints
     notes on the list.
     """
-    template = _template(options)
+    template = DialPlace.parse(options.via) if _dials(options) else _template(options)
     named = options.hostfile or options.hosts
     if only_named and not named and template is None:
         return ()
@@ -66,14 +67,17 @@ def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Hos
     )
 
 
+def _dials(options: HostOptions) -> bool:
+    if dials := options.via.startswith(PREFIX):
+        _refuse_ssh(options)
+    return dials
+
+
 def _template(options: HostOptions) -> Template | None:
     """Return the template of --via; LaunchError if it is wrong or SSH has options."""
     if not options.via:
         return None
-    for flag, given in (("--ssh-config", options.ssh_config), ("--accept-new", options.accept_new)):
-        if given:
-            problem = "--via replaces SSH"
-            raise LaunchError(error_line(flag, problem=problem, fix=f"Remove {flag} or --via"))
+    _refuse_ssh(options)
     template = Template.parse(options.via)
     for word in template.words:
         option = word.startswith("-") or "=" in word
@@ -82,6 +86,14 @@ def _template(options: HostOptions) -> Template | None:
             got = quoted(masked_word(word))
             raise LaunchError(error_line("--via", expected="no secret", got=got, fix=fix))
     return template
+
+
+def _refuse_ssh(options: HostOptions) -> None:
+    """Raise LaunchError for options of SSH, which --via replaces."""
+    for flag, given in (("--ssh-config", options.ssh_config), ("--accept-new", options.accept_new)):
+        if given:
+            problem = "--via replaces SSH"
+            raise LaunchError(error_line(flag, problem=problem, fix=f"Remove {flag} or --via"))
 
 
 def _check_names(listed: Sequence[hostfile.HostEntry]) -> None:
@@ -101,15 +113,20 @@ def _check_names(listed: Sequence[hostfile.HostEntry]) -> None:
             )
 
 
-def connections_to(listed: Sequence[hostfile.HostEntry], options: HostOptions) -> Ssh | Via:
+def connections_to(listed: Sequence[hostfile.HostEntry], options: HostOptions) -> Ssh | Via | Dial:
     """Return the connections to listed hosts; LaunchError if --via cannot reach one."""
     if options.via:
         _check_names(listed)
-    return _connections(options)
+    return _connections(options, [one.target for one in listed])
 
 
-def _connections(options: HostOptions) -> Ssh | Via:
-    """Return the connections to hosts, over SSH or by the template of --via."""
+def _connections(options: HostOptions, names: Sequence[str]) -> Ssh | Via | Dial:
+    """Return the connections to hosts, over SSH or by --via."""
+    if _dials(options):
+        place = DialPlace.parse(options.via)
+        dial = Dial(place, names)
+        echo(f"note: waiting for {len(names)} hosts to join; their pass: {place.file}", err=True)
+        return dial
     if (template := _template(options)) is not None:
         return Via(template)
     return Ssh(options.ssh_config, accept_new=options.accept_new)
@@ -127,7 +144,7 @@ def reached(
     if required and not hosts:
         fix = "Name them with --hostfile FILE or --hosts HOST:DEVICES,..."
         raise LaunchError(error_line("hosts", expected="one or more", got="none", fix=fix))
-    with closing(_connections(options)) as connections:
+    with closing(_connections(options, [one.name for one in hosts])) as connections:
         yield (hosts, connections.start) if hosts else ((this_machine(),), start_local)
 
 
@@ -175,7 +192,7 @@ def job_setup(
         engines=tuple(one for one in ENGINES.values() if one.package and one.name in used),
         device="gpu" if any(trial.layout.device == "gpu" for trial in what.trials) else "cpu",
     )
-    with closing(_connections(options)) as connections:
+    with closing(_connections(options, [one.name for one in hosts])) as connections:
         start = connections.start
         found = reported(hosts, start, wanted)
         _check_reports(found)

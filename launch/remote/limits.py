@@ -99,6 +99,8 @@ SSH_SILENCE_SECONDS = 8
 PROGRAM_START_SECONDS = 15.0
 # The same by a command of the user: a scheduler may start a step late.
 VIA_START_SECONDS = 30.0
+# Every host joins within this, counted from the start of the controller.
+JOIN_SECONDS = 60.0
 # A program that did not start ends within this.
 PROGRAM_END_SECONDS = 1.0
 # The exit code and stderr of a program that has ended arrive within this.

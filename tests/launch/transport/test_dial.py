@@ -1,0 +1,281 @@
+"""Hosts that join a controller: tokens, names, ends and hostile connections."""
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+
+import pytest
+
+from launch.hosts import Host, HostOptions, Login
+from launch.job.agents import Agents
+from launch.job.plan import Process
+from launch.remote import limits
+from launch.remote.errors import LaunchError
+from launch.setup import listed_hosts, reached
+from launch.transport import dial, join
+from launch.transport.client import RemoteProgram
+from launch.transport.dial import Dial, DialPlace
+from launch.transport.join import PASS, FrameStream, Joiner, JoinError, prove
+from tests.launch.transport.test_via import MARK, left
+from tests.support.paths import ROOT
+
+JOIN = [sys.executable, str(ROOT / "launch" / "transport" / "join.py"), "127.0.0.1"]
+
+
+def host(name: str = "n1") -> Host:
+    return Host(name=name, address="127.0.0.1", cpus=1, gpus=0, login=Login(host=name))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Lab:
+    """A controller for the hosts n1 and n2, and joiners on this machine."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.file, self.port, self._stack = folder / "pass", free_port(), stack
+        self.dial = Dial(DialPlace(port=self.port, file=self.file), ["n1", "n2"])
+        stack.callback(self.dial.close)
+        self.text = self.file.read_text().strip()
+
+    def joiner(self, name: str, text: str = "", *, stdin: bool = False) -> subprocess.Popen[str]:
+        text = text or self.text
+        made = subprocess.Popen(
+            [*JOIN, str(self.port), "--name", name],
+            env={**os.environ, **({} if stdin else {PASS: text})},
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._stack.callback(self._end, made)
+        if made.stdin is not None:
+            made.stdin.write(text + "\n")
+            made.stdin.close()
+            made.stdin = None
+        return made
+
+    @staticmethod
+    def _end(joiner: subprocess.Popen[str]) -> None:
+        if joiner.poll() is None:
+            joiner.terminate()
+        joiner.wait()
+        if joiner.stderr is not None:
+            joiner.stderr.close()
+
+    def refused(self, name: str, text: str = "") -> str:
+        joiner = self.joiner(name, text)
+        said = joiner.communicate(timeout=60)[1]
+        assert joiner.returncode == 1
+        (line,) = said.splitlines()
+        assert line.startswith("error: join.py: ")
+        return line
+
+    def stream(self) -> FrameStream:
+        """Return a TLS connection that has proved nothing."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        plain = socket.create_connection(("127.0.0.1", self.port))
+        made = FrameStream(context.wrap_socket(plain, do_handshake_on_connect=False))
+        self._stack.callback(made.close)
+        made.handshake(time.monotonic() + 20)
+        return made
+
+    def hello(self, stream: FrameStream, **message: object) -> dict[str, str]:
+        stream.send(join.HELLO, json.dumps(message).encode())
+        found = stream.receive(time.monotonic() + 20)
+        return {} if found is None else dict(json.loads(found[1]))
+
+    def nonce(self, stream: FrameStream) -> str:
+        found = stream.receive(time.monotonic() + 20)
+        assert found is not None
+        return str(json.loads(found[1])["nonce"])
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    monkeypatch.setenv(MARK, str(tmp_path))
+    with ExitStack() as stack:
+        yield Lab(tmp_path, stack)
+    assert left(str(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def answer(lab: Lab, name: str = "n1") -> dict[str, object]:
+    with closing(RemoteProgram(host(name), lab.dial.start, "probe")) as program:
+        return program.request({"do": "where"}, 20.0, "where")
+
+
+def test_programs_start_on_a_host_that_joined_and_all_end_with_the_controller(lab: Lab) -> None:
+    assert lab.file.stat().st_mode & 0o777 == 0o600
+    joiner = lab.joiner("n1", stdin=True)
+    assert answer(lab)["reached"] == ["127.0.0.1"]
+    assert answer(lab)["reached"] == ["127.0.0.1"]
+    secret = lab.text.rpartition(":")[2]
+    assert secret.encode() not in Path(f"/proc/{joiner.pid}/cmdline").read_bytes()
+    lab.dial.close()
+    assert joiner.communicate(timeout=30)[1] == ""
+    assert joiner.returncode == 0
+    assert not lab.file.exists()
+
+
+def test_a_wrong_token_is_refused_in_one_line(lab: Lab) -> None:
+    wrong = lab.text[:-64] + "0" * 64
+    assert "refused this host: its token is wrong or was used before" in lab.refused("n1", wrong)
+    assert "expected the line that the controller wrote" in lab.refused("n1", "abc")
+
+
+def test_nothing_is_sent_to_another_certificate(lab: Lab) -> None:
+    other = "mxscale1:" + "0" * 64 + lab.text[-65:]
+    assert "its certificate is not the one of the pass; nothing was sent" in lab.refused(
+        "n1", other
+    )
+
+
+def test_a_name_joins_once_and_only_if_it_is_listed(lab: Lab) -> None:
+    lab.joiner("n1")
+    answer(lab)
+    assert "'n1' has joined before" in lab.refused("n1")
+    assert "'n3' is not among the controller's hosts" in lab.refused("n3")
+    assert answer(lab)["reached"] == ["127.0.0.1"]
+
+
+def test_what_was_sent_once_joins_nobody_again(lab: Lab) -> None:
+    secret = lab.text.rpartition(":")[2]
+    first, second, third, fourth = (lab.stream() for _ in range(4))
+    proof = prove(secret, lab.nonce(first), "n1")
+    lab.nonce(second)
+    assert "token" in lab.hello(second, name="n1", proof=proof)["why"]
+    token = lab.hello(first, name="n1", proof=proof)["next"]
+    lab.nonce(third)
+    assert lab.hello(third, name="n1", next=token).keys() == {"next"}
+    lab.nonce(fourth)
+    assert "used before" in lab.hello(fourth, name="n1", next=token)["why"]
+    fifth = lab.stream()
+    lab.nonce(fifth)
+    assert "token" in lab.hello(fifth, name="n2", next="")["why"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        join._HEAD.pack(join.HELLO, 1 << 30),
+        join._HEAD.pack(join.HELLO, 2) + b"[]",
+        join._HEAD.pack(join.HELLO, 4000) + b"[" * 4000,
+        join._HEAD.pack(join.HELLO, 26) + b'{"name":"n1","proof":[[]]}',
+    ],
+)
+def test_a_first_message_of_another_form_ends_its_connection_only(lab: Lab, data: bytes) -> None:
+    stream = lab.stream()
+    lab.nonce(stream)
+    stream.sock.send(data)
+    assert stream.receive(time.monotonic() + 20) is None
+    lab.joiner("n1")
+    answer(lab)
+
+
+def test_connections_that_say_nothing_keep_no_host_out(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dial, "_MOST_UNPROVED", 4)
+    with ExitStack() as stack:
+        silent = [socket.create_connection(("127.0.0.1", lab.port)) for _ in range(20)]
+        for one in silent:
+            stack.enter_context(one)
+        lab.joiner("n1")
+        answer(lab)
+        silent[0].settimeout(20.0)
+        with suppress(ConnectionResetError):
+            assert silent[0].recv(1) == b""
+
+
+def test_a_silent_connection_has_a_deadline(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECT_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", lab.port), 20.0) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_a_joiner_that_is_killed_loses_its_host_and_leaves_no_process(lab: Lab) -> None:
+    joiner = lab.joiner("n1")
+    code = "import time; print('here', flush=True); time.sleep(600)"
+    process = Process(host=host(), role="worker", index=0, argv=(sys.executable, "-c", code))
+    with closing(Agents(lab.dial.start)) as agents:
+        agents.begin_job([host()])
+        agents.start(process, "")
+        while (message := agents.receive(20.0)) is not None and message.say != "output":
+            pass
+        joiner.kill()
+        while (message := agents.receive(20.0)) is not None and message.say != "lost":
+            pass
+        assert message is not None
+        assert "the connection to its joiner was lost" in message.values["why"]
+    deadline = time.monotonic() + 30
+    while left(str(lab.file.parent)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_a_joiner_whose_controller_is_lost_says_so(lab: Lab) -> None:
+    joiner = lab.joiner("n1")
+    stream = lab.dial._taken("n1")
+    stream.close()
+    assert joiner.communicate(timeout=30)[1] == (
+        f"error: join.py: 127.0.0.1 port {lab.port}: the connection was lost\n"
+    )
+
+
+def test_a_joiner_that_is_ended_says_so(lab: Lab) -> None:
+    joiner = lab.joiner("n1")
+    answer(lab)
+    joiner.terminate()
+    assert joiner.communicate(timeout=30)[1] == "error: join.py: ended by SIGTERM\n"
+    assert joiner.returncode == 1
+
+
+def test_a_controller_that_is_not_there_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "DEADLINE_SECONDS", 1.0)
+    text = ":".join(("mxscale1", "0" * 64, "0" * 64))
+    with pytest.raises(JoinError, match=r"cannot be reached within 1 s \(Connection refused\)"):
+        Joiner("127.0.0.1", free_port(), "n1", text).serve()
+
+
+def test_a_host_that_does_not_join_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOIN_SECONDS", 0.1)
+    monkeypatch.setattr(limits, "CONNECT_SECONDS", 0.1)
+    with pytest.raises(LaunchError, match=r"n2: has not joined within 0 s. Start join.py there"):
+        lab.dial.start(host("n2"), "probe")
+
+
+def test_a_pass_is_written_to_a_new_file_only(tmp_path: Path) -> None:
+    (tmp_path / "pass").symlink_to(tmp_path / "other")
+    place = DialPlace(port=free_port(), file=tmp_path / "pass")
+    with pytest.raises(LaunchError, match=r"expected a path for a new file"):
+        Dial(place, ["n1"])
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("via", ["dial:", "dial:7777", "dial:0:x", "dial:70000:x", "dial:a:x"])
+def test_a_wrong_place_is_one_line(via: str) -> None:
+    with pytest.raises(LaunchError, match=r"--via: expected dial:PORT:FILE with a port from 1"):
+        listed_hosts(HostOptions(hosts="n1:1", via=via))
+
+
+def test_a_port_in_use_is_one_line_and_leaves_no_pass(tmp_path: Path) -> None:
+    with socket.create_server(("", 0)) as server:
+        via = f"dial:{server.getsockname()[1]}:{tmp_path / 'pass'}"
+        options = HostOptions(hosts="n1:1", via=via)
+        with pytest.raises(LaunchError, match="the port cannot be used"), reached(options):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_of_ssh_are_refused() -> None:
+    with pytest.raises(LaunchError, match="--accept-new: --via replaces SSH"):
+        listed_hosts(HostOptions(hosts="n1:1", via="dial:7777:x", accept_new=True))
