@@ -107,8 +107,9 @@ class Store:
         self.folder = folder
         self._log = folder / RECORDS
         self._again: set[Identity] = set()
-        # How long each finished repeat took; None until it is asked for.
+        # How long each finished repeat took; None until the log is read, once.
         self._finished: dict[Identity, float] | None = None
+        self._tries = Counter[Identity]()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -160,7 +161,7 @@ class Store:
             raise self._unwritable(error) from error
         self._again.discard(record.identity)
         if self._finished is not None:
-            _finish(self._finished, record)
+            self._count(self._finished, record)
 
     def write(self, name: str, text: str) -> None:
         """Replace the file `name` of the run folder."""
@@ -175,29 +176,34 @@ class Store:
 
         The newest try decides: if it failed, the repeat is not finished.
         """
-        if self._finished is None:
-            found: dict[Identity, float] = {}
-            for record in _good(self.folder, records.parse_outcome):
-                _finish(found, record)
-            self._finished = found
-        return {name: one for name, one in self._finished.items() if name not in self._again}
+        return {name: one for name, one in self._outcomes().items() if name not in self._again}
 
     def tries(self) -> Counter[Identity]:
         """Return the number of records of each repeat."""
-        found = _good(self.folder, records.parse_outcome)
-        return Counter(one.identity for one in found)
+        self._outcomes()
+        return self._tries.copy()
+
+    def _outcomes(self) -> dict[Identity, float]:
+        """Return how long each finished repeat took, again or not; read the log once."""
+        if self._finished is None:
+            found: dict[Identity, float] = {}
+            self._tries.clear()
+            for record in _good(self.folder, records.parse_outcome):
+                self._count(found, record)
+            self._finished = found
+        return self._finished
+
+    def _count(self, finished: dict[Identity, float], record: Outcome | Record) -> None:
+        """Let a newer try of a repeat decide whether it is finished."""
+        self._tries[record.identity] += 1
+        if record.status == "ok":
+            finished[record.identity] = record.elapsed_seconds
+        else:
+            finished.pop(record.identity, None)
 
     def close(self) -> None:
         """Release the folder for other processes."""
         self._lock.close()
-
-
-def _finish(finished: dict[Identity, float], record: Outcome | Record) -> None:
-    """Let a newer try of a repeat decide whether it is finished."""
-    if record.status == "ok":
-        finished[record.identity] = record.elapsed_seconds
-    else:
-        finished.pop(record.identity, None)
 
 
 def lock(path: Path, instead: str = "") -> IO[str]:

@@ -6,11 +6,13 @@ import math
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from results import record as record_module
 from results.errors import StoreError
 from results.record import Identity, Rank, emit, parse
 from results.run import load
@@ -101,6 +103,21 @@ def test_the_newest_try_decides_whether_a_point_is_done(tmp_path: Path) -> None:
     store.append(record())
     assert store.done() == {record().identity}
     assert store.tries()[record().identity] == 3
+    store.close()
+
+
+def test_a_resumed_run_reads_its_records_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, record(), record(status="failed"), record(repeat=1))
+    read = Mock(wraps=record_module.parse_outcome)
+    monkeypatch.setattr(record_module, "parse_outcome", read)
+    store = Store(tmp_path)
+    assert store.done() == {record(repeat=1).identity}
+    assert store.tries() == {record().identity: 2, record(repeat=1).identity: 1}
+    store.append(record())
+    assert store.tries()[record().identity] == 3
+    assert read.call_count == 3
     store.close()
 
 
