@@ -1,10 +1,11 @@
 """Summary of one record without the raw windows of its ranks; stragglers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from statistics import NormalDist, fmean, median, stdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -117,6 +118,80 @@ class RankSpeed(NamedTuple):
     run_delay: float | None = None
 
 
+# Fields of a RankSpeed with a text, an integer, and a number.
+_TEXTS = ("host", "process")
+_INTEGERS = ("rank", "memory_bytes", "device_memory_bytes")
+_Column = Any  # an array, a tuple of texts, or None
+
+
+class RankSpeeds(Sequence[RankSpeed]):
+    """The speeds of a job's ranks, one array per field to save memory."""
+
+    def __init__(self, speeds: Sequence[RankSpeed] = ()) -> None:
+        """Keep the values of these ranks."""
+        self._length = len(speeds)
+        columns = zip(*speeds, strict=True) if speeds else [()] * len(RankSpeed._fields)
+        self._columns = list(map(_column, RankSpeed._fields, columns))
+
+    def __iter__(self) -> Iterator[RankSpeed]:
+        """Yield the speed of each rank."""
+        values = [_values(one, self._length) for one in self._columns]
+        return map(RankSpeed._make, zip(*values, strict=True))
+
+    @overload
+    def __getitem__(self, place: int) -> RankSpeed: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[RankSpeed]: ...
+    def __getitem__(self, place: int | slice) -> RankSpeed | list[RankSpeed]:
+        """Return the speed of the rank at a place, or of those in a slice."""
+        return list(self)[place]
+
+    def __len__(self) -> int:
+        """Return the number of ranks."""
+        return self._length
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other one has equal speeds."""
+        return isinstance(other, RankSpeeds) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        """Return the hash of the speeds."""
+        return hash(tuple(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Share names with other jobs: those from another process are copies."""
+        columns = state["_columns"]
+        shared = [_shared(one) if isinstance(one, tuple) else one for one in columns]
+        vars(self).update(state | {"_columns": shared})
+
+
+_LACKING = int(np.iinfo(np.int64).min)
+
+
+def _column(name: str, values: Sequence[Any]) -> _Column:
+    """Return the values of a field; None if all are missing."""
+    if name in _TEXTS:
+        return _shared(tuple(values))
+    if all(one is None for one in values):
+        return None
+    if name in _INTEGERS:
+        return np.array([_LACKING if one is None else one for one in values], np.int64)
+    return np.array([math.nan if one is None else one for one in values], np.float64)
+
+
+def _values(column: _Column, length: int) -> Sequence[Any]:
+    """Return the values of a field as they were given."""
+    if column is None or isinstance(column, tuple):
+        return column or (None,) * length
+    return [None if one == _LACKING or math.isnan(one) else one for one in column.tolist()]
+
+
+@lru_cache(maxsize=64)
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first of equal lists of names."""
+    return names
+
+
 @dataclass(frozen=True, kw_only=True)
 class RepeatSummary:
     """A record as tables and pages need it; without samples and rank speeds if not ok.
@@ -153,7 +228,7 @@ class RepeatSummary:
     commands: dict[str, str] = field(default_factory=dict)
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    rank_speeds: tuple[RankSpeed, ...] = ()
+    rank_speeds: Sequence[RankSpeed] = RankSpeeds()
     peak_memory_bytes: int | None = None
     peak_device_memory_bytes: int | None = None
     validations: tuple[Validation, ...] = ()
@@ -244,12 +319,18 @@ def time_to_accuracy(repeats: Sequence[RepeatSummary]) -> TimeToAccuracy | None:
     return TimeToAccuracy(target=target, reached=reached, repeats=len(timed))
 
 
+def _masked(commands: dict[str, str]) -> dict[str, str]:
+    """Mask secrets in commands; equal ones once, as most of a large job are."""
+    texts = {text: masked_text(text) for text in set(commands.values())}
+    return {name: texts[text] for name, text in commands.items()}
+
+
 def summarize(record: RateRecord) -> RepeatSummary:
     """Summarize a record."""
     found = RepeatSummary(
         **{name: getattr(record, name) for name in _COPIED},
         message=record.message if record.status != "ok" else "",
-        commands={name: masked_text(text) for name, text in record.commands.items()},
+        commands=_masked(record.commands),
         conditions=conditions(record),
         facts=record.ranks[0].facts if record.ranks else {},
         peak_memory_bytes=_peak(record.ranks, HOST_MEMORY),
@@ -296,7 +377,7 @@ def _noted(record: RateRecord) -> list[Note]:
     ]
 
 
-def rank_speeds(ranks: Sequence[RateRank], job: JobWindows, trial: Trial) -> tuple[RankSpeed, ...]:
+def rank_speeds(ranks: Sequence[RateRank], job: JobWindows, trial: Trial) -> RankSpeeds:
     """Return the speed of each rank in the job's counted windows, ordered by rank."""
     steps = sum(images for _, images in job.counting) / trial.global_batch
     seconds = job.seconds[:, job.found.dropped :]
@@ -310,7 +391,7 @@ def rank_speeds(ranks: Sequence[RateRank], job: JobWindows, trial: Trial) -> tup
         waits = (_per_step(one, job, steps) for one in (rank.input_wait, rank.run_delay))
         speed = (middle, own, share, *memory, *waits)
         found.append(RankSpeed(rank.rank, rank.host, rank.process, *speed))
-    return tuple(sorted(found, key=lambda one: one.rank))
+    return RankSpeeds(sorted(found, key=lambda one: one.rank))
 
 
 def _per_step(series: Sequence[float], job: JobWindows, steps: float) -> float | None:

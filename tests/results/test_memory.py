@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import pickle
 from typing import Any
 
 from plots.results_csv import table_csv
@@ -46,3 +47,18 @@ def test_csv_has_both_in_bytes() -> None:
     assert row["peak_memory_bytes"] == "3456000000"
     assert row["peak_device_memory_bytes"] == "4000000000"
     assert "peak_device" not in table_csv(scaling([ran({}, {})]))
+
+
+def test_speeds_from_another_process_keep_values_and_share_names() -> None:
+    speeds = summarize(MEASURED).rank_speeds
+    first, second = (pickle.loads(pickle.dumps(speeds)) for _ in range(2))
+    assert list(first) == list(second) == list(speeds)
+    assert first[0].process is second[0].process
+
+
+def test_equal_commands_are_kept_once() -> None:
+    texts = ["train --network " + "vgg" for _ in range(2)]
+    commands = {f"worker-{n}": "".join(list(text)) for n, text in enumerate(texts)}
+    kept = summarize(dataclasses.replace(MEASURED, commands=commands)).commands
+    assert kept == commands
+    assert kept["worker-0"] is kept["worker-1"]
