@@ -5,11 +5,12 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from bench.errors import error_line
 from bench.statistics.confidence import StandardError
@@ -258,7 +259,7 @@ def failed_records(folder: Path, identities: Sequence[Identity]) -> list[Record]
 
 
 def build_lines(records: Sequence[Record]) -> list[str]:
-    """Return the MXNet build of A and B as lines; none if no record names a build.
+    """Return the build of A and B as lines; none if no record names a build.
 
     records: in the order of execution. Raises StoreError if one side ran several builds.
     """
@@ -268,7 +269,7 @@ def build_lines(records: Sequence[Record]) -> list[str]:
             raise StoreError(
                 error_line(
                     side,
-                    expected="one MXNet build for every run",
+                    expected="one build of the framework for every run",
                     got="; ".join(builds),
                     fix="Measure again with a new --run NAME",
                 )
@@ -282,7 +283,19 @@ def _builds(records: Sequence[Record], side: str) -> list[str]:
     """Return each distinct build of that side's workers as text, in order."""
     own = [record for n, record in enumerate(records) if BLOCK[n % len(BLOCK)] == side]
     facts = [rank.facts for record in own for rank in record.ranks]
-    # Older records and simulations have no digest.
-    known = [one for one in facts if "mxnet_digest" in one]
-    text = "MXNet {mxnet} ({mxnet_library}, digest {mxnet_digest}) on Python {python}"
-    return list({one["mxnet_digest"]: text.format_map(one) for one in reversed(known)}.values())
+    # Hosts may have the same build at different paths.
+    found = dict(_build(one) for one in reversed(facts))
+    return [text for key, text in found.items() if key]
+
+
+def _build(facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what tells a framework's build from others, and its text.
+
+    Both are empty for simulations and for records before digests.
+    """
+    if "mxnet_digest" in facts:
+        text = "MXNet {mxnet} ({mxnet_library}, digest {mxnet_digest}) on Python {python}"
+        return facts["mxnet_digest"], text.format_map(facts)
+    if "torch" in facts:
+        return facts["torch"], "PyTorch {torch} on Python {python}".format_map(facts)
+    return "", ""

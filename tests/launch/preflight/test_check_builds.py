@@ -140,6 +140,16 @@ def run_of(digest: str) -> Record:
     )
 
 
+def test_two_engines_name_the_framework_of_each_side() -> None:
+    (rank,) = run_of("x").ranks
+    torch = replace(rank, facts={"torch": "2.13.0+cpu", "python": "3.11"})
+    other = replace(run_of(""), ranks=(torch,))
+    assert build_lines([run_of("x"), other, other, run_of("x")]) == [
+        "A ran MXNet 2.0 (/a.so, digest x) on Python 3.11",
+        "B ran PyTorch 2.13.0+cpu on Python 3.11",
+    ]
+
+
 def test_a_side_that_changed_its_build_gives_no_number() -> None:
     def told(builds: str) -> list[str]:
         return build_lines([run_of(one.strip(".")) for one in builds])
@@ -150,5 +160,5 @@ def test_a_side_that_changed_its_build_gives_no_number() -> None:
     ]
     assert told("xxxx") == ["A and B ran MXNet 2.0 (/a.so, digest x) on Python 3.11"]
     assert told("....") == []
-    with pytest.raises(StoreError, match="B: expected one MXNet build for every run"):
+    with pytest.raises(StoreError, match="B: expected one build of the framework for every run"):
         told("xyzx")
