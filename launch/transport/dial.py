@@ -43,7 +43,7 @@ PREFIX = "dial:"
 _FORM = re.compile(r"dial:([0-9]+):(.+)", re.DOTALL)
 _PIECE_BYTES, _KEPT_BYTES = 1 << 16, 1 << 12
 # Connections that have not proved who they are; of more, the oldest is closed.
-_MOST_UNPROVED = 64
+MOST_UNPROVED = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +183,7 @@ class _Newcomers:
         """Take one more; shut down the oldest of too many."""
         with self.lock:
             self.sockets[key] = sock
-            if len(self.sockets) > _MOST_UNPROVED:
+            if len(self.sockets) > MOST_UNPROVED:
                 _, oldest = self.sockets.popitem(last=False)
                 cut(oldest)
 
@@ -215,7 +215,7 @@ class Dial:
     def start(self, host: Host, program: str) -> Line:
         """Start one of mxscale's programs on a host; LaunchError if it does not start."""
         try:
-            line = DialLine(self._taken(host.name), program)
+            line = DialLine(self.connection(host.name), program)
         except OSError as error:
             raise _lost(host.name) from error
         with self._changed:
@@ -224,7 +224,7 @@ class Dial:
             raise LaunchError(error_line(host.name, problem=why))
         return line
 
-    def _taken(self, name: str) -> FrameStream:
+    def connection(self, name: str) -> FrameStream:
         """Wait for a connection of a host."""
         with self._changed:
             until = max(

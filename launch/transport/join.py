@@ -39,7 +39,7 @@ _TRY_SECONDS, _RETRY_SECONDS, _ANSWER_SECONDS = 10.0, 0.5, 10.0
 _END_SECONDS, _GRACE_SECONDS = 8.0, 2.0
 _PIECE = 1 << 16
 _MOST_UNWRITTEN = 1 << 20
-_HEAD = struct.Struct("!BI")
+HEAD = struct.Struct("!BI")
 # What launchers of MPI and Slurm set for their own programs.
 _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "PMI2_", "MPI_", "HYDRA_", "PRTE_")
 
@@ -96,7 +96,7 @@ class FrameStream:
         with self._writing:
             for at in range(0, max(1, len(data)), MOST_FRAME):
                 piece = data[at : at + MOST_FRAME]
-                left = memoryview(_HEAD.pack(kind, len(piece)) + piece)
+                left = memoryview(HEAD.pack(kind, len(piece)) + piece)
                 while left:
                     part = left[:_PIECE]
                     left = left[self._retry(lambda part=part: self.sock.send(part), deadline) :]
@@ -119,15 +119,15 @@ class FrameStream:
 
     def frame(self, most: int = MOST_FRAME) -> tuple[int, bytes] | None:
         """Return the next held frame, or None; OSError for one that is too long."""
-        if len(self.held) < _HEAD.size:
+        if len(self.held) < HEAD.size:
             return None
-        kind, size = _HEAD.unpack_from(self.held)
+        kind, size = HEAD.unpack_from(self.held)
         if size > most:
             raise OSError("a frame is too long")
-        end = _HEAD.size + size
+        end = HEAD.size + size
         if len(self.held) < end:
             return None
-        data = bytes(self.held[_HEAD.size : end])
+        data = bytes(self.held[HEAD.size : end])
         del self.held[:end]
         return kind, data
 

@@ -289,7 +289,7 @@ def _builds(records: Sequence[Record], side: str) -> list[str]:
 
 
 def _build(facts: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what tells a framework's build from others, and its text.
+    """Return what identifies a framework's build, and its text.
 
     Both are empty for simulations and for records before digests.
     """

@@ -40,6 +40,7 @@ PROTOCOLS = {
         "launch/remote/environment.py",
         "launch/remote/facts.py",
         "launch/remote/probe.py",
+        "launch/transport/join.py",
     ),
     "im2rec_tools/transfer/host_program.py",
 }

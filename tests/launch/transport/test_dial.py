@@ -23,7 +23,7 @@ from launch.transport import dial, join
 from launch.transport.client import RemoteProgram
 from launch.transport.dial import Dial, DialPlace
 from launch.transport.join import PASS, FrameStream, Joiner, JoinError, prove
-from tests.launch.transport.test_via import MARK, left
+from tests.support.hosts.marks import MARK, left
 from tests.support.paths import ROOT
 
 JOIN = [sys.executable, str(ROOT / "launch" / "transport" / "join.py"), "127.0.0.1"]
@@ -167,10 +167,10 @@ def test_what_was_sent_once_joins_nobody_again(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        join._HEAD.pack(join.HELLO, 1 << 30),
-        join._HEAD.pack(join.HELLO, 2) + b"[]",
-        join._HEAD.pack(join.HELLO, 4000) + b"[" * 4000,
-        join._HEAD.pack(join.HELLO, 26) + b'{"name":"n1","proof":[[]]}',
+        join.HEAD.pack(join.HELLO, 1 << 30),
+        join.HEAD.pack(join.HELLO, 2) + b"[]",
+        join.HEAD.pack(join.HELLO, 4000) + b"[" * 4000,
+        join.HEAD.pack(join.HELLO, 26) + b'{"name":"n1","proof":[[]]}',
     ],
 )
 def test_a_first_message_of_another_form_ends_its_connection_only(lab: Lab, data: bytes) -> None:
@@ -185,7 +185,7 @@ def test_a_first_message_of_another_form_ends_its_connection_only(lab: Lab, data
 def test_connections_that_say_nothing_keep_no_host_out(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dial, "_MOST_UNPROVED", 4)
+    monkeypatch.setattr(dial, "MOST_UNPROVED", 4)
     with ExitStack() as stack:
         silent = [socket.create_connection(("127.0.0.1", lab.port)) for _ in range(20)]
         for one in silent:
@@ -224,7 +224,7 @@ def test_a_joiner_that_is_killed_loses_its_host_and_leaves_no_process(lab: Lab) 
 
 def test_a_joiner_whose_controller_is_lost_says_so(lab: Lab) -> None:
     joiner = lab.joiner("n1")
-    stream = lab.dial._taken("n1")
+    stream = lab.dial.connection("n1")
     stream.close()
     assert joiner.communicate(timeout=30)[1] == (
         f"error: join.py: 127.0.0.1 port {lab.port}: the connection was lost\n"

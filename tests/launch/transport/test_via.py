@@ -1,6 +1,5 @@
 """Templates that reach hosts in place of SSH, and commands that fail."""
 
-import os
 import queue
 import shutil
 import sys
@@ -20,11 +19,10 @@ from launch.remote.errors import LaunchError
 from launch.setup import listed_hosts, reached
 from launch.transport.client import RemoteProgram
 from launch.transport.via import Template, Via
+from tests.support.hosts.marks import MARK, left
 
 # In place of srun or docker: runs the command here, with the host's name in a variable.
 HERE = "env VIA_HOST={host}"
-# What a template leaves in the environment of its processes, by which a test finds them.
-MARK = "MXSCALE_VIA_TEST"
 
 
 def host(name: str = "n1") -> Host:
@@ -36,18 +34,6 @@ def refused(**options: str | bool) -> str:
     with pytest.raises(LaunchError) as error:
         listed_hosts(HostOptions(**given))  # type: ignore[arg-type]
     return str(error.value)
-
-
-def left(mark: str) -> list[int]:
-    """Return the processes that have the mark in their environment."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"{MARK}={mark}".encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return [pid for pid in found if pid != os.getpid()]
 
 
 @pytest.fixture
