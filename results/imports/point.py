@@ -7,12 +7,12 @@ from typing import Any
 
 from bench.errors import SpecError, error_line, quoted
 from bench.kvstores import LOCAL, find_kvstore
+from bench.logs.arguments import BYTEPS, HOROVOD
+from bench.logs.log import Format
 from bench.networks import NETWORKS, named
 from bench.settings.parts import DEVICE_KINDS, DTYPES, MOST_DEVICES
 from bench.trial import Trial, composed
 from im2rec_tools.errors import brief
-from results.imports.arguments import BYTEPS, HOROVOD
-from results.imports.log import Format
 
 MODES = ("real", "synthetic")
 DEVICES = (*DEVICE_KINDS, "other")

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import SpecError, error_line, quoted
+from bench.logs import formats
+from bench.logs.arguments import HOROVOD
+from bench.logs.log import SPEEDS_OF, Format, Log
 from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
-from results.imports import formats, windows
-from results.imports.arguments import HOROVOD
-from results.imports.log import SPEEDS_OF, Format, Log
+from results.imports import windows
 from results.imports.point import LogDescription, assumed_facts, trial
 from results.rates import ROUNDING, WHOLE_JOB, rate
 from results.record import Identity, Rank, Record, emit, parse

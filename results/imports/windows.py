@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 
 from bench.errors import SpecError, error_line
+from bench.logs.log import Format, Log, Stretch, with_steps
 from bench.notes import Note, NoteKind
 from bench.trial import Trial
-from results.imports.log import Format, Log, Stretch, with_steps
 from results.rates import ROUNDING, dropped_notes, job_windows, steady_state_notes
 from results.record import Rank, Record, grouped
 

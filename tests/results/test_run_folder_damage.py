@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
+from bench.logs.lines import lines
 from results import run_folder, worker_log
 from results.cost.prices import Price, Prices
 from results.errors import StoreError
-from results.imports.lines import lines
 from results.integrity import digest
 from results.integrity.catalog import list_runs, run_entry
 from results.reader import read_summaries
@@ -91,7 +91,7 @@ def test_what_unpacks_to_more_than_any_log_is_refused_in_one_line(
 def test_a_packed_log_of_another_tool_is_read_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("results.imports.lines.MOST_BYTES", 4 << 20)
+    monkeypatch.setattr("bench.logs.lines.MOST_BYTES", 4 << 20)
     log = bomb(tmp_path / "a.log.gz", b"a" * (1 << 20), times=8)
     with pytest.raises(SpecError, match=r"a\.log\.gz: expected a log of at most .*, got more"):
         for _ in lines(log):

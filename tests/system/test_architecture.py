@@ -50,7 +50,7 @@ SEAMS = {
     "results.cost": ("results.*", *_RESULTS),
     "results.exports": ("results.*", *_RESULTS),
     # How an imported job was started is read as a worker's options are.
-    "results.imports": ("results.*", "bench.training.options", *_RESULTS),
+    "results.imports": ("results.*", "bench.logs", "bench.training.options", *_RESULTS),
     "results.prediction": ("results.*", "results.explain.ceilings", *_RESULTS),
     "results.explain": ("results.*", *_RESULTS),
     "results.integrity": ("results.*", "results.cost.prices", *_RESULTS),  # the digest covers them

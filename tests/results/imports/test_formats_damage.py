@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import SpecError
+from bench.logs.formats import FORMATS
+from bench.logs.lines import line
+from bench.logs.log import SPEEDS_OF
 from bench.notes import texts
-from results.imports.formats import FORMATS
-from results.imports.lines import line
-from results.imports.log import SPEEDS_OF
 from results.imports.point import LogDescription
 from results.imports.record import import_logs
 from results.imports.windows import discarded_notes

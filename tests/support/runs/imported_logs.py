@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
+from bench.logs.formats import FORMATS
+from bench.logs.lines import line
+from bench.logs.log import Log
 from bench.notes import Note, NoteKind
-from results.imports.formats import FORMATS
-from results.imports.lines import line
-from results.imports.log import Log
 from results.imports.point import LogDescription
 from results.imports.record import import_logs
 from results.record import Record

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from bench.engines.faults import KINDS as FAULTS
+from bench.logs.formats import FORMATS as LOG_FORMATS
 from launch.hostfile import parse
 from results import run_folder
-from results.imports.formats import FORMATS as LOG_FORMATS
 from tests.support.paths import ROOT
 from tests.support.sources import modules
 

@@ -7,14 +7,14 @@ import pytest
 
 from bench.errors import SpecError
 from bench.errors import parse_float as option
+from bench.logs.formats import FORMATS, read_log
+from bench.logs.lines import line
+from bench.logs.log import number
 from bench.settings.product import MOST_POINTS
 from bench.sweep import load_sweep, spread
 from bench.trial import FIELDS
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.lists import parse
-from results.imports.formats import FORMATS, read_log
-from results.imports.lines import line
-from results.imports.log import number
 from tests.support.runs.imported_logs import read
 from tests.support.runs.log_samples import tf_cnn, tf_steps
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench.errors import SpecError, error_line, quoted
-from results.imports.arguments import HOROVOD
-from results.imports.lines import Line
-from results.imports.log import Format, Log, Stretch, number, printed_rate
+from bench.logs.arguments import HOROVOD
+from bench.logs.lines import Line
+from bench.logs.log import Format, Log, Stretch, number, printed_rate
 
 # Includes the text after the number, to reject torn lines.
 _STEP = re.compile(r"(?<![\w.])(\d{1,12})\s{1,8}images/sec: ([-+.\w]{1,64})\s{1,8}\+/-", re.ASCII)
@@ -27,6 +27,12 @@ _FIELD = re.compile(
 _DEVICE = re.compile(r"[cg]pu:\d+", re.IGNORECASE)
 
 
+def rates(line: Line) -> list[Stretch]:
+    """Return the mean since the first step that a line prints."""
+    found = _STEP.search(line.text)
+    return [printed_rate(line, (int(found[1]),), found[2])] if found else []
+
+
 def read(lines: Iterable[Line]) -> Log:
     """Read such output; convert its means to the intervals between them.
 
@@ -35,8 +41,8 @@ def read(lines: Iterable[Line]) -> Log:
     """
     log = Log()
     for line in log.over(lines):
-        if found := _STEP.search(line.text):
-            log.take(printed_rate(line, (int(found[1]),), found[2]))
+        if found_means := rates(line):
+            log.take(*found_means)
         elif _BEGUN.search(line.text):
             log.spoilt.append(line.number)
         elif found := _TOTAL.search(line.text):

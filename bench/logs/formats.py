@@ -4,15 +4,15 @@ import re
 from pathlib import Path
 
 from bench.errors import SpecError, error_line, quoted, unknown
-from results.imports import horovod, mlperf, mxnet, tf_cnn, tf_inception
-from results.imports.lines import lines
-from results.imports.log import Format, Log
+from bench.logs import horovod, mlperf, speedometer, tf_cnn, tf_inception
+from bench.logs.lines import lines
+from bench.logs.log import Format, Log
 
 # Formats with throughput lines come before MLPerf's events, which such logs may also have.
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        mxnet.FORMAT,
+        speedometer.FORMAT,
         tf_inception.FORMAT,
         horovod.FORMAT,
         tf_cnn.FORMAT,

@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from results.imports.arguments import BYTEPS, HOROVOD
-from results.imports.lines import Line
-from results.imports.log import Format, Log, number, printed_rate, rounding
+from bench.logs.arguments import BYTEPS, HOROVOD
+from bench.logs.lines import Line
+from bench.logs.log import Format, Log, Stretch, number, printed_rate, rounding
 
 # The benchmark's default number of batches per iteration; its output does not contain it.
 _BATCHES = 10
@@ -20,6 +21,12 @@ _STATED = {
 _TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\): ([-+.\w]{1,64})", re.ASCII)
 
 
+def synthetic_rates(line: Line) -> list[Stretch]:
+    """Return the interval that a line of the benchmark prints."""
+    found = _ITERATION.search(line.text)
+    return [printed_rate(line, (int(found[1]),), found[2])] if found else []
+
+
 def read_synthetic(lines: Iterable[Line]) -> Log:
     """Read the benchmark's output; the throughput is that of rank 0's one device."""
     log = Log()
@@ -27,7 +34,7 @@ def read_synthetic(lines: Iterable[Line]) -> Log:
         found = _ITERATION.search(line.text)
         if found:
             log.stated["device"] = found[3].lower()
-            log.take(printed_rate(line, (int(found[1]),), found[2], _BATCHES))
+            log.take(*(replace(one, steps=_BATCHES) for one in synthetic_rates(line)))
         elif _SYNTHETIC_BEGUN.search(line.text):
             log.spoilt.append(line.number)
         elif total := _TOTAL.search(line.text):
@@ -64,6 +71,12 @@ _MOST_EPOCHS = 1e6
 _FINISHED = re.compile(r"\bFinished in ([.\d]{1,64})", re.ASCII)
 
 
+def rates(line: Line) -> list[Stretch]:
+    """Return the interval that a row prints."""
+    row = _ROW.match(line.text)
+    return [printed_rate(line, (int(row[1]),), row[3])] if row else []
+
+
 def read(lines: Iterable[Line]) -> Log:
     """Read such a log; throughput is of the whole job. Ignore rows before a header."""
     log = Log()
@@ -77,7 +90,7 @@ def read(lines: Iterable[Line]) -> Log:
         if row:
             rows.append((int(row[1]), number(row[2])))
             rounded = rounding(row[2])
-            log.take(printed_rate(line, (int(row[1]),), row[3]))
+            log.take(*rates(line))
         elif _BEGUN.match(line.text):
             log.spoilt.append(line.number)
         elif finished := _FINISHED.search(line.text):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from results.imports.lines import Line
-from results.imports.log import Format, Log, Stretch, number, rounding
+from bench.logs.lines import Line
+from bench.logs.log import Format, Log, Stretch, number, rounding
 
 _STEP = re.compile(
     r"(?:Worker (?P<worker>\d{1,9}): )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
@@ -16,6 +16,19 @@ _STEP = re.compile(
 _BEGUN = re.compile(r": step \d{1,12}, loss", re.ASCII)
 
 _MOST_BATCH = 10**12
+
+
+def rates(line: Line) -> list[Stretch]:
+    """Return the step that a line prints; with seconds if its rate is rounded to 0."""
+    found = _STEP.search(line.text)
+    if found is None:
+        return []
+    worker, step = found["worker"] or line.worker, int(found["step"])
+    stretch = Stretch(worker=worker, place=(step,), steps=1, at=line.at, line=line.number)
+    if (rate := number(found["rate"])) > 0:
+        return [replace(stretch, rate=rate, rounding=rounding(found["rate"]))]
+    seconds = number(found["seconds"])
+    return [replace(stretch, seconds=seconds, rounding=rounding(found["seconds"]))]
 
 
 def read(lines: Iterable[Line]) -> Log:
@@ -34,13 +47,8 @@ def read(lines: Iterable[Line]) -> Log:
                 log.spoilt.append(line.number)
             continue
         rate, seconds = number(found["rate"]), number(found["seconds"])
-        worker, step = found["worker"] or line.worker, int(found["step"])
-        stretch = Stretch(worker=worker, place=(step,), steps=1, at=line.at, line=line.number)
         of_rate, of_seconds = rounding(found["rate"]), rounding(found["seconds"])
-        if rate > 0:
-            log.take(replace(stretch, rate=rate, rounding=of_rate))
-        else:  # a step slow enough to be printed as 0.0
-            log.take(replace(stretch, seconds=seconds, rounding=of_seconds))
+        log.take(*rates(line))
         if rate > 0 and seconds > 0:
             ends = [(1 + sign * of_rate) * (1 + sign * of_seconds) for sign in (-1, 1)]
             products.append((rate * seconds * ends[0], rate * seconds * ends[1]))

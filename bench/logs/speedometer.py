@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bench.errors import SpecError, error_line
-from results.imports import mlperf
-from results.imports.arguments import BYTEPS
-from results.imports.lines import Line
-from results.imports.log import Format, Log, Stretch, number, printed_rate
+from bench.logs import mlperf
+from bench.logs.arguments import BYTEPS
+from bench.logs.lines import Line
+from bench.logs.log import Format, Log, Stretch, number, printed_rate
 
 # Repetitions are bounded, as in every log pattern, so that every line takes linear time.
 _GAP = r"\s{0,8}"
@@ -56,6 +56,18 @@ _WHOLE = re.compile(
 )
 
 
+def _interval(line: Line, found: re.Match[str]) -> Stretch:
+    batch, begin = int(found["batch"]), found["begin"]
+    steps = max(batch - int(begin), 0) if begin else 0
+    place = int(found["epoch"]), batch
+    return printed_rate(line, place, found["speed"], steps, found["node"] or found["rank"])
+
+
+def rates(line: Line) -> list[Stretch]:
+    """Return the intervals that a line prints, one per worker if lines are joined."""
+    return [_interval(line, one) for one in _SPEED.finditer(line.text)]
+
+
 def read(lines: Iterable[Line]) -> Log:
     """Read such a log; a throughput is that of one worker."""
     reader = _Reader()
@@ -96,10 +108,7 @@ class _Reader:
             where = f"line {line.number}"
             raise SpecError(error_line(where, expected="throughput in images", got=got))
         for one in found:
-            batch, begin = int(one["batch"]), one["begin"]
-            place = int(one["epoch"]), batch
-            steps = max(batch - int(begin), 0) if begin else 0
-            stretch = printed_rate(line, place, one["speed"], steps, one["node"] or one["rank"])
+            stretch = _interval(line, one)
             if self._is_new(stretch, one):
                 self.log.take(replace(stretch, at=line.at))
         if epoch := _EPOCH_SPEED.search(line.text):

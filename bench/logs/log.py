@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from bench.logs.arguments import Arguments
+from bench.logs.lines import Line
 from bench.notes import Note
-from results.imports.arguments import Arguments
-from results.imports.lines import Line
 
 # Bounds of throughput, seconds and other figures of a log.
 _LEAST, _MOST = 1e-9, 1e15
@@ -47,6 +47,11 @@ class Stretch:
     rounding: float = 0.0
     at: float | None = None
     line: int = 0
+
+    @property
+    def possible(self) -> bool:
+        """Whether the throughput or the duration can be one."""
+        return _LEAST <= (self.seconds or self.rate) <= _MOST
 
 
 @dataclass(kw_only=True)
@@ -86,13 +91,13 @@ class Log:
             self.arguments.read(line)
             yield line
 
-    def take(self, stretch: Stretch) -> None:
-        """Add an interval, or its line to `spoilt` if the throughput is impossible."""
-        value = stretch.seconds or stretch.rate
-        if _LEAST <= value <= _MOST:
-            self.stretches.append(stretch)
-        else:
-            self.spoilt.append(stretch.line)
+    def take(self, *stretches: Stretch) -> None:
+        """Add intervals, or their lines to `spoilt` if the throughput is impossible."""
+        for one in stretches:
+            if one.possible:
+                self.stretches.append(one)
+            else:
+                self.spoilt.append(one.line)
 
     def whole(self) -> "Log":
         """Add the settings of the arguments; raise SpecError if they are contradictory."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from bench.errors import SpecError, error_line, quoted
+from bench.logs.lines import Line
+from bench.logs.log import Format, Log, Stretch
 from bench.notes import Note, NoteKind
-from results.imports.lines import Line
-from results.imports.log import Format, Log, Stretch
 
 _EVENT = re.compile(
     r":::MLLOGv?[\d.]{0,16} (?P<json>\{.*\})"

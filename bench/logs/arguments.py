@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.errors import SpecError, error_line, is_whole
-from results.imports.lines import Line
+from bench.logs.lines import Line
 
 # kvstores of jobs with one device per process.
 HOROVOD = "horovod"

@@ -1,0 +1,1 @@
+"""Logs of other tools: their lines, and the throughput that they print."""
