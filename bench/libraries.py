@@ -60,9 +60,10 @@ def mxnet() -> dict[str, Any]:
 
 
 def torch() -> dict[str, Any]:
-    """Return PyTorch's version and the CUDA of its build, without importing it.
+    """Return PyTorch's version, and the CUDA and GPU architectures of its build.
 
-    Nothing if it is not installed; "torch_cuda" is empty in a build for CPU.
+    Nothing if it is not installed; "torch_cuda" is empty in a build for CPU, which this does not
+    import.
     """
     found = find_spec("torch")
     if found is None or not found.origin:
@@ -71,7 +72,20 @@ def torch() -> dict[str, Any]:
         values = runpy.run_path(str(Path(found.origin).with_name("version.py")))
     except OSError:
         return {}
-    return {"torch": str(values.get("__version__")), "torch_cuda": values.get("cuda") or ""}
+    cuda = values.get("cuda") or ""
+    built = {"torch_archs": torch_archs()} if cuda else {}
+    return {"torch": str(values.get("__version__")), "torch_cuda": cuda, **built}
+
+
+def torch_archs() -> list[str]:
+    """Return the GPU architectures of PyTorch's build; none if unknown."""
+    try:
+        import torch  # noqa: PLC0415 - takes seconds
+
+        # torch.cuda.get_arch_list() is empty while no GPU is visible, and hosts keep this fact.
+        return str(torch._C._cuda_getArchFlags() or "").split()
+    except (ImportError, OSError, AttributeError):
+        return []
 
 
 def opencv() -> dict[str, str]:

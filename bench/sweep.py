@@ -66,9 +66,11 @@ def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[
     fewest = min(_listed(full), default=0) if _are_whole(_listed(full)) else 0
     beyond = [count * devices for count in within(hosts)[1:]]
     made = []
-    comms = find_engine(str(full_point.get("engine"))).comms
-    for store in _listed(full_point.get("kvstore", "local")):
-        spans = find_comm(comms, store).spans
+    for name, store in _engines_and_stores(full_point, hosts, devices):
+        spans = find_comm(find_engine(name).comms, store).spans
+        # Without a kvstore, the engine chooses one for each count.
+        chosen = {"kvstore": store} if "kvstore" in full_point or not spans else {}
+        chosen |= {"engine": name} if isinstance(full_point.get("engine"), list) else {}
         for kind in _listed(full_point.get("device", "cpu")):
             one_worker = [devices if kind == "gpu" else 1]
             starts_full = spans and 0 < fewest < first
@@ -76,8 +78,23 @@ def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[
             counts += beyond if spans else []
             kinds = {"device": kind} if "device" in full_point else {}
             if counts:
-                made.append({**point, "kvstore": store, **kinds, "devices": counts})
+                made.append({**point, **chosen, **kinds, "devices": counts})
     return made
+
+
+def _engines_and_stores(
+    point: dict[str, Any], hosts: int, devices: int
+) -> Iterator[tuple[str, str]]:
+    """Yield each engine of a point with each kvstore.
+
+    Without a kvstore, it is the one that the engine uses on all devices.
+    """
+    for name in map(str, _listed(point.get("engine", "mxnet"))):
+        filled = {"device": "cpu", "devices": hosts * devices, "devices_per_host": devices}
+        if "kvstore" not in point:
+            find_engine(name).fill(filled)
+        for store in _listed(point.get("kvstore", filled.get("kvstore"))):
+            yield name, store
 
 
 def _listed(value: Any) -> list[Any]:

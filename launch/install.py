@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines.catalog import ENGINES
+from bench.engines.engine import Engine
 from bench.engines.mxnet import MXNET
 from launch.hosts import ROOT, Host, lease_owner, this_machine
 from launch.preflight.findings import taken
@@ -44,6 +45,8 @@ def own_versions() -> dict[str, str]:
 
 # Size of an environment: with MXNet for CPUs, and for GPUs with the CUDA libraries.
 _CPU_BYTES, _GPU_BYTES = 3 << 29, 8 << 30
+# GB that a package other than MXNet may download, in its variable of tools/environment.sh.
+_MOST_GB = "4"
 _WHEELS = ".wheels"
 _MOST_NAMED = 6
 _LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ruff_cache"}
@@ -53,22 +56,23 @@ def install(
     hosts: Sequence[Host],
     start: Starter,
     say: Callable[[str], None],
-    tree: str = "",
     wheelhouse: Path | None = None,
+    engines: Sequence[Engine] = (),
 ) -> int:
     """Install on all hosts in parallel; skip those up to date.
 
     Return the number of failures.
 
-    `tree` is the folder on each host, ~/mxscale if empty; `wheelhouse` a local folder of wheels for
-    hosts without a package index. All hosts are connected first, so that an unreachable one is
-    reported and delays no other.
+    A host without a tree gets ~/mxscale. `wheelhouse` is a local folder of wheels for hosts without
+    a package index. `engines` are those to install, MXNet if none is given; a host keeps those that
+    it has. All hosts are connected first, so that an unreachable one is reported and delays no
+    other.
     """
     wheels = _wheels(wheelhouse)
     names = code_files(ROOT)
     if left := untracked(ROOT):
         say(left)
-    hosts = [replace(host, tree=tree or "~/mxscale") for host in hosts]
+    hosts = [replace(host, tree=host.tree or "~/mxscale") for host in hosts]
 
     def report(host: Host, result: str | LaunchError) -> None:
         say(f"{host.name}: {str(result).removeprefix(f'{host.name}: ')}")
@@ -80,7 +84,7 @@ def install(
         return facts
 
     def install_one(found: tuple[Host, dict[str, Any]]) -> bool:
-        result = catch_errors(partial(_installed, start, names, wheels))(found)
+        result = catch_errors(partial(_installed, start, names, wheels, engines))(found)
         report(found[0], result)
         return not isinstance(result, LaunchError)
 
@@ -162,19 +166,24 @@ def _wheels(folder: Path | None) -> list[Path]:
 
 
 def _installed(
-    start: Starter, names: list[str], wheels: list[Path], found: tuple[Host, dict[str, Any]]
+    start: Starter,
+    names: list[str],
+    wheels: list[Path],
+    engines: Sequence[Engine],
+    found: tuple[Host, dict[str, Any]],
 ) -> str:
     """Install on a host with these facts and return a report.
 
     `names` are files of code.
     """
     host, facts = found
+    asked = requests(facts, engines)
     moved = _pushed(push([in_tree(ROOT, name) for name in names], host, start, "", exact=True))
     code = "code is up to date" if not moved else f"copied {moved} files of code"
-    done = _environment(host, start, on_gpu=_wants_gpu(facts), wheels=bool(wheels))
+    done = _environment(host, start, asked, wheels=bool(wheels))
     if wheels and (done["say"] == "lacking" or done["code"]):
         _pushed(push([contents(path, path.name) for path in wheels], host, start, _WHEELS))
-        done = _environment(host, start, on_gpu=_wants_gpu(facts), wheels=True, pushed=True)
+        done = _environment(host, start, asked, wheels=True, pushed=True)
     return f"{code}; {_made(done, wheels=bool(wheels))}"
 
 
@@ -226,25 +235,38 @@ def _facts(start: Starter, host: Host) -> dict[str, Any]:
     return facts
 
 
-def _wants_gpu(facts: dict[str, Any]) -> bool:
-    """Return whether the host needs MXNet for GPUs.
+def requests(facts: dict[str, Any], engines: Sequence[Engine]) -> dict[str, str]:
+    """Return variables that request a host's engines from tools/environment.sh.
 
-    LaunchError for an unsupported GPU.
+    It always installs MXNet for CPUs. LaunchError if a GPU of the host has no code for an engine
+    that `engines` name. If they name none, another engine that the host has must support it.
     """
-    for gpu in facts["gpus"]:
-        if why := MXNET.no_code(gpu):
-            raise LaunchError(error_line("", problem=why))
-    return bool(facts["gpus"])
+    chosen = engines or (MXNET,)
+    fit = []
+    for engine in chosen:
+        why = next(filter(None, (engine.no_code(gpu, facts) for gpu in facts["gpus"])), "")
+        if why and (engines or not _other_computes(facts, engine)):
+            raise LaunchError(why)
+        fit += [] if why else [engine]
+    found = {f"MXSCALE_{one.package.upper()}": _MOST_GB for one in fit if one.package}
+    found.pop(f"MXSCALE_{MXNET.package.upper()}", None)
+    return found | ({"MXSCALE_GPU": "1"} if MXNET in fit and facts["gpus"] else {})
+
+
+def _other_computes(facts: dict[str, Any], engine: Engine) -> bool:
+    """Return whether a host has the package of another engine with code for its GPUs."""
+    others = [one for one in ENGINES.values() if facts.get(one.package) and one is not engine]
+    return any(not one.no_code(gpu, facts) for one in others for gpu in facts["gpus"])
 
 
 def _environment(
-    host: Host, start: Starter, *, on_gpu: bool, wheels: bool, pushed: bool = False
+    host: Host, start: Starter, requested: dict[str, str], *, wheels: bool, pushed: bool = False
 ) -> dict[str, Any]:
     """Make the environment.
 
     Return the host's answer: done, or that it lacks the wheels.
     """
-    env = {"MXSCALE_GPU": "1"} if on_gpu else {}
+    env = dict(requested)
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):
         env["PYTHON"] = folder.removeprefix(".venv-")

@@ -21,6 +21,7 @@ _LABELS = {
     "imported": "imported",
     "source": "source",
     "system": "operating system",
+    "torch_archs": "GPU architectures of PyTorch",
 }
 
 

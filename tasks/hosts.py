@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from invoke.exceptions import Exit
 
-from bench.errors import brief, error_line, parse_float, parse_int, quoted
+from bench.errors import brief, error_line, parse_float, parse_int, quoted, unknown
 from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from im2rec_tools.transfer.urls import is_url
@@ -21,12 +21,14 @@ from tasks.cli import NO_HOST_OPTIONS, hosts_task, read_only_command, short_path
 from tasks.report import RUN, RUNS, run_folder
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
+    from bench.engines.engine import Engine
     from launch.preflight.disks import DiskReport
     from launch.preflight.findings import HostReport
     from launch.push import PushProgress
     from launch.transport.line import Starter
 
 _PROBLEMS = 3
+_ENGINE = OptionHelp("NAMES", "Engines that the hosts need, such as torch or mxnet,torch")
 _MOST_IMAGES = 1e9
 
 
@@ -223,6 +225,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
             "", "Measure latency and bandwidth between every pair of hosts (2 s per pair)"
         ),
         "gpu": OptionHelp("", "Require that the hosts can train on GPUs"),
+        "engine": replace(_ENGINE, empty="those that all hosts have"),
         "data": OptionHelp(
             "PATH",
             "Shards that the hosts must have, relative to the checkout on the hosts",
@@ -246,6 +249,7 @@ def hosts_check(
     json: bool = False,
     bandwidth: bool = False,
     gpu: bool = False,
+    engine: str = "",
     data: str = "",
     verify: bool = False,
     feed: str = "",
@@ -277,6 +281,7 @@ def hosts_check(
         tree=host_options.tree,
         interface=host_options.interface,
         code=own_code(),
+        engines=_engines(engine) or None,
         device="gpu" if gpu else "cpu",
         bandwidth=bandwidth,
     )
@@ -296,6 +301,18 @@ def hosts_check(
     slow = any(one.verdict == DiskVerdict.SLOW for one in disks)
     if slow or any(one.problems for one in found):
         raise Exit(code=_PROBLEMS)
+
+
+def _engines(names: str) -> tuple[Engine, ...]:
+    """Return the engines of --engine; SpecError for an unknown one."""
+    from bench.engines.catalog import ENGINES
+
+    known = {name: one for name, one in ENGINES.items() if one.package}
+    wanted = [name.strip() for name in names.split(",")] if names else []
+    for name in wanted:
+        if name not in known:
+            raise unknown("--engine", name, known)
+    return tuple(known[name] for name in dict.fromkeys(wanted))
 
 
 def _needed(feed: str) -> float:
@@ -321,21 +338,27 @@ def _facts(found: Sequence[HostReport], disks: Sequence[DiskReport]) -> list[dic
             "DIR",
             "Folder of wheels on this machine, for hosts without access to a package index",
             empty="none",
-        )
+        ),
+        "engine": replace(_ENGINE, empty="mxnet; hosts keep what they have"),
     },
     example="--hostfile hosts",
 )
-def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> None:
+def hosts_install(
+    c: Any, host_options: HostOptions, wheelhouse: str = "", engine: str = ""
+) -> None:
     """Install code and Python environment on every host.
 
-    Installs this checkout and its requirements. Safe to rerun. Exits with 3 if a host fails.
+    Installs this checkout, its requirements and the engines' packages. Safe to rerun. Exits with 3
+    if a host fails.
     """
     from launch.install import install
     from launch.setup import reached
 
     folder = Path(wheelhouse) if wheelhouse else None
+    engines = _engines(engine)
     with reached(host_options, required=True) as (hosts, start):
-        if install(hosts, start, echo, host_options.tree, folder):
+        trees = [replace(host, tree=host_options.tree) for host in hosts]
+        if install(trees, start, echo, folder, engines):
             raise Exit(code=_PROBLEMS)
 
 

@@ -14,6 +14,7 @@ from im2rec_tools.commands.sample import sample
 from launch.practice.cluster import down, missing, up
 from launch.practice.state import Cluster
 from tests.support.data.trees import made, wanted
+from tests.support.hosts.namespaces import MISSING, connected
 from tests.support.programs.jobs import MARK
 
 if TYPE_CHECKING:
@@ -81,6 +82,15 @@ def practice(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     cluster = up(tmp_path_factory.mktemp("practice") / "cluster")
     yield cluster
     down(cluster.folder)
+
+
+@pytest.fixture
+def namespaces(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of two hosts that are network namespaces."""
+    if MISSING:
+        pytest.skip(MISSING)
+    with connected(tmp_path):
+        yield tmp_path
 
 
 @pytest.fixture(scope="module")

@@ -168,10 +168,13 @@ is_current() {
     done
 }
 
-# Print which build of the locked PyTorch pip finds: cpu, cuda, or nothing. It prefers cpu.
+# Print which build of the locked PyTorch pip finds: cpu, cuda, or nothing. It prefers cpu, unless
+# this machine has a GPU and the limit of the download allows cuda.
 torch_build() {
     versions=$(PIP_QUIET=0 "$folder/bin/python" -m pip index versions torch 2>/dev/null | sed -n 's/^Available versions: //p')
     case " $versions," in
+    *" $torch,"*" $torch+cpu,"* | *" $torch+cpu,"*" $torch,"*)
+        if ! too_large && nvidia-smi -L >/dev/null 2>&1; then echo cuda; else echo cpu; fi ;;
     *" $torch+cpu,"*) echo cpu ;;
     *" $torch,"*) echo cuda ;;
     esac
@@ -179,6 +182,7 @@ torch_build() {
 
 # Install PyTorch. Fails, with a note, if only a build for GPUs exists and is larger than the limit.
 torch_cuda_gb=2.7
+too_large() { awk "BEGIN { exit !($torch_cuda_gb > $limit) }"; }
 install_torch() {
     torch=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' requirements-torch.lock)
     limit=${MXSCALE_TORCH:-4}
@@ -189,7 +193,7 @@ install_torch() {
         install "$lock" requirements-torch.lock
         rm -f "$lock" ;;
     cuda)
-        awk "BEGIN { exit !($torch_cuda_gb > $limit) }" && {
+        too_large && {
             log "torch: skipped: pip finds only the build for GPUs, a download of $torch_cuda_gb GB, which is above $limit GB. To install it, run 'make torch LIMIT_GB=3'"
             return 1
         }

@@ -70,7 +70,7 @@ class Engine:
     command       the interpreter's arguments that start process `index` of a role
     wire_bytes    bytes that a worker sends per step, by comm, compression and bytes of gradients
     lacks         the build feature that a host's package lacks; '' if it has all
-    no_code       why it cannot compute on a GPU; '' if it can
+    no_code       why it cannot compute on a GPU, by facts of the GPU and its host; '' if it can
     software      package and version of environment facts: 'MXNet 1.9.1'; '' if unknown
     """
 
@@ -89,5 +89,5 @@ class Engine:
     command: "Callable[[Trial, str, int], tuple[str, ...]]"
     wire_bytes: Callable[[Comm, str, int], int]
     lacks: Callable[[Mapping[str, Any], Needs], str]
-    no_code: Callable[[Mapping[str, str]], str]
+    no_code: Callable[[Mapping[str, str], Mapping[str, Any]], str]
     software: Callable[[Mapping[str, Any]], str]

@@ -55,6 +55,6 @@ FAKE = replace(
     package="",
     command=_command,
     lacks=lambda facts, needs: "",
-    no_code=lambda gpu: "",
+    no_code=lambda gpu, facts: "",
     software=lambda facts: "",
 )

@@ -117,7 +117,7 @@ def _lacks(facts: Mapping[str, Any], needs: Needs) -> str:
     return "CUDA" if needs.gpu and not facts["cuda"] else ""
 
 
-def _no_code(gpu: Mapping[str, str]) -> str:
+def _no_code(gpu: Mapping[str, str], facts: Mapping[str, Any]) -> str:
     try:
         capability = float(gpu["compute_cap"])
     except ValueError:
@@ -130,7 +130,7 @@ def _no_code(gpu: Mapping[str, str]) -> str:
             f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; "
             f"MXNet 1.9.1's wheels support 5.0 to 8.9 (Maxwell to Ada)"
         ),
-        fix="Set device = 'cpu', use hosts with such GPUs, or build MXNet from source",
+        fix="Use --engine torch, device = 'cpu' or other GPUs, or build MXNet from source",
     )
 
 

@@ -14,8 +14,8 @@ from bench.errors import SpecError, error_line, quoted
 if TYPE_CHECKING:
     from bench.trial import Trial
 
-# The lowest compute capability that builds for CUDA 13 hold code for.
-_LOWEST_CODE = 7.5
+# Of the locked build for GPUs, for hosts that do not have it yet.
+_LOCKED_CODE = ("sm_75", "compute_75")
 # Variables that the plan sets, or by which another launcher's job would be joined.
 _OWN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MXSCALE_ADDRESS")
 _FOREIGN = ("MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_")
@@ -83,19 +83,34 @@ def _lacks(facts: Mapping[str, Any], needs: Needs) -> str:
     return "CUDA" if needs.gpu and not facts.get("torch_cuda") else ""
 
 
-def _no_code(gpu: Mapping[str, str]) -> str:
+def _no_code(gpu: Mapping[str, str], facts: Mapping[str, Any]) -> str:
     try:
-        capability = float(gpu["compute_cap"])
+        major, minor = map(int, gpu["compute_cap"].split("."))
     except ValueError:
         return ""
-    if capability >= _LOWEST_CODE:
+    built = tuple(facts.get("torch_archs") or _LOCKED_CODE)
+    if any(_runs(name, (major, minor)) for name in built):
         return ""
+    whose = _software(facts) if facts.get("torch_archs") else "PyTorch's build for CUDA 13"
     problem = (
         f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; "
-        f"PyTorch's wheels for CUDA 13 support {_LOWEST_CODE} and later (Turing)"
+        f"{whose} holds code for {', '.join(built)}"
     )
-    fix = "Set device = 'cpu', or use hosts with such GPUs"
+    fix = "Set device = 'cpu', use other GPUs, or install a build of PyTorch for this one"
     return error_line("", problem=problem, fix=fix)
+
+
+def _runs(name: str, capability: tuple[int, int]) -> bool:
+    """Return whether code such as 'sm_90a' runs on a GPU of this capability."""
+    kind, _, version = name.partition("_")
+    if not version.rstrip("af").isdecimal():
+        return False
+    own = divmod(int(version.rstrip("af")), 10)
+    if version.endswith("a"):  # features of this chip alone
+        return capability == own
+    if kind == "compute":  # compiled for newer chips by the driver
+        return capability >= own
+    return capability[0] == own[0] and capability >= own
 
 
 def _software(facts: Mapping[str, Any]) -> str:
@@ -111,7 +126,7 @@ TORCH = Engine(
     title="PyTorch",
     scripted=False,
     package="torch",
-    install="Run 'make torch' in the checkout there",
+    install="Run 'make torch'",
     foreign=_FOREIGN,
     comms=COMMS,
     root="worker-0",

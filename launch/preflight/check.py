@@ -9,7 +9,6 @@ from typing import Any
 
 from bench.engines.catalog import ENGINES
 from bench.engines.engine import Engine, Needs
-from bench.engines.mxnet import MXNET
 from bench.environment import VARIABLES
 from bench.settings.secrets import masked
 from bench.trial import Trial
@@ -20,6 +19,8 @@ from launch.preflight.findings import (
     HostReport,
     Requirements,
     compare_hosts,
+    installed_engines,
+    missing_packages,
     notes,
     problems,
     unusable,
@@ -121,6 +122,12 @@ def examine(
             report(probes[place].examined())
         _add_shared(probes)
         found = [one for one in probes if one.facts]
+        engines = wanted.engines
+        if engines is None:
+            facts = [one.facts for one in found]
+            engines = installed_engines(facts, wanted.device)
+            for one, lacking in zip(found, missing_packages(facts), strict=True):
+                one.add_engines(engines, lacking)
         map_hosts(_Probe.measure_usage, found, count)  # other hosts' probes are idle by now
         found = [one for one in probes if one.facts]
         map_hosts(_Probe.listen, found, count)
@@ -136,14 +143,14 @@ def examine(
     map_hosts(_Probe.close, probes, count)
     return compare_hosts(
         [one.examined() for one in probes],
-        {**own_versions(), **_unused(wanted.engines), "code": wanted.code},
+        {**own_versions(), **_unused(engines), "code": wanted.code},
     )
 
 
 def _unused(engines: Sequence[Engine]) -> dict[str, str]:
     """Return empty versions of other engines' packages, which may differ."""
     others = {one.package for one in ENGINES.values() if one.package and one not in engines}
-    return dict.fromkeys(others - {MXNET.package}, "")
+    return dict.fromkeys(others, "")
 
 
 def _add_shared(probes: "Sequence[_Probe]") -> None:
@@ -170,6 +177,7 @@ class _Probe:
         self._program: RemoteProgram | None = None
         self.facts: dict[str, Any] = {}
         self.problems: list[str] = []
+        self._notes: list[str] = []
         self._reach: dict[str, dict[str, float]] = {}
 
     def examined(self) -> HostReport:
@@ -177,7 +185,7 @@ class _Probe:
             host=self.host,
             facts=self.facts,
             problems=tuple(self.problems),
-            notes=tuple(notes(self.facts)) if self.facts else (),
+            notes=(*notes(self.facts), *self._notes) if self.facts else (),
             reach=self._reach,
         )
 
@@ -197,7 +205,8 @@ class _Probe:
         ahead, since_began = facts["time"] - time.time(), facts["time"] - began
         facts["clock_skew"] = ahead if ahead > 0 else min(0.0, since_began)
         self.facts = facts
-        self.problems += problems(facts, self._wanted)
+        if self._wanted.engines is not None:
+            self.problems += problems(facts, self._wanted)
         self.host = replace(
             self.host,
             address=self._address(),
@@ -209,6 +218,11 @@ class _Probe:
             tree=facts["tree"],
             libraries=tuple(facts["libraries"]),
         )
+
+    def add_engines(self, engines: Sequence[Engine], lacking: Sequence[str]) -> None:
+        """Add the problems and notes of the facts, with engines that all facts determine."""
+        self.problems[:0] = problems(self.facts, replace(self._wanted, engines=tuple(engines)))
+        self._notes += [f"it has no {package}, which other hosts have" for package in lacking]
 
     def _address(self) -> str:
         if self.host.login is None:

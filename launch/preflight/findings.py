@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from bench.engines.catalog import ENGINES
 from bench.engines.engine import Engine, Needs
 from bench.engines.mxnet import MXNET
 from bench.errors import is_whole
@@ -37,7 +38,7 @@ class Requirements:
     tree       checkout on the hosts; empty: ~/mxscale, or else the path of this one
     interface  network interface whose address is used
     code       hash of the controller's code; empty if it does not matter
-    engines    the engines whose package is needed
+    engines    the engines whose package is needed; None: those that the hosts have
     device     'cpu' or 'gpu'
     bandwidth  whether to measure latency and bandwidth between all pairs
     """
@@ -45,7 +46,7 @@ class Requirements:
     tree: str = ""
     interface: str = ""
     code: str = ""
-    engines: tuple[Engine, ...] = (MXNET,)
+    engines: tuple[Engine, ...] | None = (MXNET,)
     device: str = "cpu"
     bandwidth: bool = False
 
@@ -69,8 +70,8 @@ class HostReport:
 def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     """Return the problems that keep jobs from a checked host, each with its fix."""
     found = [*_of_code(facts, wanted), *_of_disk(facts)]
-    for engine in wanted.engines if not found else ():
-        found += _of_engine(engine, facts, wanted.device)
+    if not found:
+        found += _of_engines(wanted.engines or (), facts, wanted.device)
     if abs(facts["clock_skew"]) > _SKEW_SECONDS:
         found.append(
             error_line(
@@ -149,14 +150,6 @@ def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
                 fix=_INSTALL,
             )
         ]
-    if why := unusable(facts, wanted.engines):
-        names = " and ".join(facts.get("python_variables", []))
-        others = [one for one in wanted.engines if one is not MXNET and one.package]
-        lacking = [one.install for one in others if facts["mxnet"] and not facts.get(one.package)]
-        install = next(iter(lacking), _INSTALL)
-        fix = f"Remove {names} from the start-up file ({STARTUP})" if names else install
-        problem = f"the Python of {facts['tree']} cannot be used ({why})"
-        return [error_line("", problem=problem, fix=fix)]
     return []
 
 
@@ -179,10 +172,49 @@ def unusable(facts: Mapping[str, Any], engines: Sequence[Engine]) -> str:
     return next(iter([*filter(None, [facts["python_problem"]]), *lacking]), "") if packages else ""
 
 
+def installed_engines(found: Sequence[Mapping[str, Any]], device: str) -> tuple[Engine, ...]:
+    """Return the engines that all hosts have for this kind of device.
+
+    If there is none, those that any host has; without any, MXNet.
+    """
+    needs = Needs(spans=False, gpu=device == "gpu")
+    having = {
+        one: [bool(facts.get(one.package)) and not one.lacks(facts, needs) for facts in found]
+        for one in ENGINES.values()
+        if one.package
+    }
+    common = tuple(one for one, have in having.items() if have and all(have))
+    return common or tuple(one for one, have in having.items() if any(have)) or (MXNET,)
+
+
+def missing_packages(found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the engines' packages that each host lacks and another one has."""
+    packages = [one.package for one in ENGINES.values() if one.package]
+    present = [name for name in packages if any(facts.get(name) for facts in found)]
+    return [[name for name in present if not facts.get(name)] for facts in found]
+
+
+def _of_engines(engines: Sequence[Engine], facts: dict[str, Any], device: str) -> list[str]:
+    if why := unusable(facts, engines):
+        names = " and ".join(facts.get("python_variables", []))
+        fix = f"Remove {names} from the start-up file ({STARTUP})" if names else _install(engines)
+        problem = f"the Python of {facts['tree']} cannot be used ({why})"
+        return [error_line("", problem=problem, fix=fix)]
+    return [one for engine in engines for one in _of_engine(engine, facts, device)]
+
+
+def _install(engines: Sequence[Engine]) -> str:
+    """Return the fix that installs these engines on hosts; MXNet needs no option."""
+    if all(one is MXNET for one in engines):
+        return _INSTALL
+    names = ",".join(one.name for one in engines)
+    return _INSTALL.replace("hosts.install", f"hosts.install --engine {names}")
+
+
 def _of_engine(engine: Engine, facts: dict[str, Any], device: str) -> list[str]:
     if lack := engine.lacks(facts, Needs()):
         problem = f"{engine.software(facts)} was built without {lack}"
-        return [error_line("", problem=problem, fix=_INSTALL)]
+        return [error_line("", problem=problem, fix=_install([engine]))]
     if device != "gpu":
         return []
     if facts["gpu_problem"]:
@@ -190,11 +222,11 @@ def _of_engine(engine: Engine, facts: dict[str, Any], device: str) -> list[str]:
     if not facts["gpus"]:
         fix = "Set device = 'cpu'"
         return [error_line("", expected="a GPU", got="none from the driver", fix=fix)]
-    if found := [why for gpu in facts["gpus"] if (why := engine.no_code(gpu))]:
+    if found := [why for gpu in facts["gpus"] if (why := engine.no_code(gpu, facts))]:
         return found[:1]
     lack = engine.lacks(facts, Needs(gpu=True))
     problem = f"{engine.software(facts)} was built without {lack}"
-    return [error_line("", problem=problem, fix=_INSTALL)] if lack else []
+    return [error_line("", problem=problem, fix=_install([engine]))] if lack else []
 
 
 def value(examined: HostReport, name: str) -> str:
@@ -249,7 +281,9 @@ def _compared(
     difference = f"{fact.label} {value(one, name)}, {have} {expected}"
     if fact.required and not one.problems:
         whom = "the controller" if whose == "controller" else "the others"
-        problem = error_line("", problem=f"differs from {whom}: {difference}", fix=_INSTALL)
+        owners = [engine for engine in ENGINES.values() if engine.package == name]
+        fix = _install(owners)
+        problem = error_line("", problem=f"differs from {whom}: {difference}", fix=fix)
         return replace(one, differs=differs, problems=(problem,))
     if fact.required:
         return replace(one, differs=differs)

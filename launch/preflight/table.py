@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import compress
 
 from rich.table import Table
 
@@ -23,6 +24,7 @@ _COLUMNS = {
     "load": "right",
     "Python": "",
     "MXNet": "",
+    "PyTorch": "",
     "code": "",
 }
 _MARK, _CODE = "*", 7
@@ -73,13 +75,18 @@ def reported(hosts: Sequence[Host], start: Starter, wanted: Requirements) -> lis
 
 
 def show(found: Sequence[HostReport], console: Screen | None = None) -> None:
-    """Print the table, then one line per problem and note."""
+    """Print the table, then one line per problem and note.
+
+    PyTorch has a column if a host has it.
+    """
     console = console or Screen(highlight=False)
     table = Table(box=None, pad_edge=False)
-    for name, side in _COLUMNS.items():
+    some = any(one.facts.get("torch") for one in found)
+    shown = [some or name != "PyTorch" for name in _COLUMNS]
+    for name, side in compress(_COLUMNS.items(), shown):
         table.add_column(name, justify="right" if side else "left", overflow="fold")
     for one in found:
-        table.add_row(*map(cell, host_row(one)))
+        table.add_row(*map(cell, compress(host_row(one), shown)))
     console.print(table)
     for text in lines(found):
         console.print(line(text), soft_wrap=True)
@@ -104,6 +111,7 @@ def host_row(one: HostReport) -> list[str]:
         f"{facts['load']:.1f}",
         cell("python"),
         cell("mxnet"),
+        cell("torch"),
         cell("code")[:_CODE] + (_MARK if "code" in one.differs else ""),
     ]
 

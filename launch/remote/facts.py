@@ -383,9 +383,11 @@ def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
 
 def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
     """Return the facts that need an import, cached by the files and PYTHONPATH."""
-    mxnet, *others = origins
+    mxnet, torch, opencv = origins
     library = os.path.join(os.path.dirname(mxnet), "libmxnet.so")  # noqa: PTH118,PTH120
-    files = [*([library] if mxnet else []), *filter(None, others)]
+    version = os.path.join(os.path.dirname(torch), "version.py")  # noqa: PTH118,PTH120
+    named = [library if mxnet else "", torch, version if torch else "", opencv]
+    files = [name for name in named if os.path.exists(name)]  # noqa: PTH110
     statuses = [os.stat(file) for file in files]  # noqa: PTH116
     sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
     # A module in a folder of PYTHONPATH may replace an import.

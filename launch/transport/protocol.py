@@ -116,6 +116,7 @@ _OTHER_FACTS = {
     "cuda_driver": _Word,
     "torch": _Word,
     "torch_cuda": _Word,
+    "torch_archs": _Words,
     "python_variables": _Words,
     "features": _Words,
     "numpy": _Word,

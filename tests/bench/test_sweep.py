@@ -181,6 +181,19 @@ def test_points_without_device_counts_stay_as_they_are() -> None:
     ]
 
 
+def test_engines_choose_their_kvstore_for_each_count_of_a_cluster() -> None:
+    data = {"engine": ["mxnet", "torch"], "points": [{"devices": [1, 2]}]}
+    assert spread(data, 2, 2)["points"] == [
+        {"engine": "mxnet", "kvstore": "local", "devices": [1, 2]},
+        {"engine": "torch", "devices": [1, 2, 4]},
+    ]
+    data = {"engine": "torch", "points": [{"devices": 2, "devices_per_host": 1}]}
+    assert spread(data, 2, 1)["points"][0]["devices"] == [1, 2]
+    assert spread(data, 1, 1)["points"] == [
+        {"kvstore": "none", "devices": [1], "devices_per_host": 1}
+    ]
+
+
 def test_options_count_for_every_point() -> None:
     what = load_sweep("smoke", fields={"env": ["A=b"], "windows": 3})
     assert {(trial.layout.env, trial.measuring.windows) for trial in what.trials} == {(("A=b",), 3)}

@@ -5,22 +5,27 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import launch.install
-from launch.hosts import ROOT, this_machine
-from launch.install import code_files, install
+from bench.engines.engine import Engine
+from bench.engines.mxnet import MXNET
+from bench.engines.torch import TORCH
+from launch.hosts import ROOT, Host, this_machine
+from launch.install import code_files, install, requests
 from launch.practice.cluster import Cluster, down, up
 from launch.push import push
 from launch.remote.errors import LaunchError
 from launch.remote.facts import checkout_facts
 from launch.transport.line import start_local
+from tests.support.hosts.host_reports import FIT
 from tests.support.repeats import slow
 
-SCRIPT = """echo "made with ${PIP_FIND_LINKS:-an index}" >&2
+SCRIPT = """echo "made with ${PIP_FIND_LINKS:-an index}${MXSCALE_TORCH:+ and PyTorch}" >&2
 echo once >> made
 """
 
@@ -39,10 +44,13 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def installed(tmp_path: Path, **how: Path) -> tuple[int, list[str]]:
+def installed(tmp_path: Path, **how: Any) -> tuple[int, list[str]]:
     said: list[str] = []
-    tree = str(tmp_path / "there")
-    return install([this_machine()], start_local, said.append, tree, **how), said
+    return install([host_at(tmp_path / "there")], start_local, said.append, **how), said
+
+
+def host_at(tree: Path) -> Host:
+    return replace(this_machine(), tree=str(tree))
 
 
 @pytest.mark.program
@@ -71,6 +79,43 @@ def test_wheels_are_pushed_where_hosts_have_no_index(checkout: Path, tmp_path: P
     (wheels / "x-1-py3-none-any.whl").write_bytes(b"x")
     _, said = installed(tmp_path, wheelhouse=wheels)
     assert said[0].endswith(f"made with {tmp_path}/there/.wheels")
+
+
+@pytest.mark.program
+def test_the_engines_that_are_named_are_installed(checkout: Path, tmp_path: Path) -> None:
+    assert installed(tmp_path)[1][0].endswith("made with an index")
+    assert installed(tmp_path, engines=[TORCH])[1][0].endswith("made with an index and PyTorch")
+
+
+H100 = {"index": "0", "name": "NVIDIA H100", "compute_cap": "9.0"}
+T4 = {"index": "0", "name": "Tesla T4", "compute_cap": "7.5"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "engines", "variables"),
+    [
+        ({}, [], {}),
+        ({}, [MXNET, TORCH], {"MXSCALE_TORCH": "4"}),
+        ({"gpus": [T4]}, [], {"MXSCALE_GPU": "1"}),
+        ({"gpus": [T4]}, [TORCH], {"MXSCALE_TORCH": "4"}),
+        ({"gpus": [T4]}, [MXNET, TORCH], {"MXSCALE_GPU": "1", "MXSCALE_TORCH": "4"}),
+        ({"gpus": [H100]}, [TORCH], {"MXSCALE_TORCH": "4"}),
+        ({"gpus": [H100], "torch": "2.13.0"}, [], {}),
+    ],
+)
+def test_a_host_gets_what_its_engines_need(
+    facts: dict[str, Any], engines: list[Engine], variables: dict[str, str]
+) -> None:
+    assert requests(FIT | facts, engines) == variables
+
+
+@pytest.mark.parametrize("engines", [[], [MXNET], [MXNET, TORCH]])
+def test_a_gpu_without_code_for_a_wanted_engine_is_refused(engines: list[Engine]) -> None:
+    facts = FIT | {"gpus": [H100], **({"torch": "2.13.0"} if engines else {})}
+    with pytest.raises(
+        LaunchError, match=r"capability 9\.0; MXNet 1\.9\.1's .* Use --engine torch"
+    ):
+        requests(facts, engines)
 
 
 def small_wheel(folder: Path) -> None:
@@ -110,7 +155,7 @@ def test_wheels_serve_in_a_path_with_spaces_and_do_not_stay(
     there = tmp_path / name / "tree"
     said: list[str] = []
     wheels = tmp_path / "wheels"
-    assert install([this_machine()], start_local, said.append, str(there), wheels) == 0, said
+    assert install([host_at(there)], start_local, said.append, wheels) == 0, said
     assert (there / ".venv" / "site" / "small.py").is_file()
     assert said[-1].endswith("ready")
     assert not (there / ".wheels").exists()

@@ -143,7 +143,7 @@ RING = replace(
     command=lambda trial, role, index: ("-m", "ring"),
     wire_bytes=lambda comm, compression, gradient_bytes: 2 * gradient_bytes,
     lacks=lambda facts, needs: "CUDA" if needs.gpu else "",
-    no_code=lambda gpu: "",
+    no_code=lambda gpu, facts: "",
     software=lambda facts: f"Ring {facts['ringlib']}" if facts.get("ringlib") else "",
 )
 

@@ -1,7 +1,9 @@
 """Engine `torch` on the controller, which needs no PyTorch."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,16 +154,42 @@ def test_a_host_without_pytorch_or_with_a_build_for_cpu_is_one_problem() -> None
     wanted = Requirements(code="c0de", engines=(TORCH,))
     assert problems(FOUND | {"mxnet": "", "dist_kvstore": False}, wanted) == []
     (problem,) = problems(FIT, wanted)
-    assert problem.endswith("(it has no torch). Run 'make torch' in the checkout there")
+    assert "(it has no torch). Run 'fab hosts.install --engine torch' with" in problem
     gpu = {"index": "0", "name": "NVIDIA H200", "compute_cap": "9.0"}
     (problem,) = problems(FOUND | {"gpus": [gpu]}, replace(wanted, device="gpu"))
     assert "PyTorch 2.13.0+cpu was built without CUDA" in problem
     build = FOUND | {"gpus": [gpu], "torch_cuda": "13.0"}
     assert problems(build, replace(wanted, device="gpu")) == []
-    (problem,) = problems(
-        build | {"gpus": [gpu | {"compute_cap": "3.7"}]}, replace(wanted, device="gpu")
-    )
-    assert "compute capability 3.7; PyTorch's wheels" in problem
+    archs = {"torch_archs": ["sm_80", "sm_86"]}
+    (problem,) = problems(build | archs, replace(wanted, device="gpu"))
+    assert "compute capability 9.0; PyTorch 2.13.0+cpu holds code for sm_80, sm_86" in problem
+
+
+@pytest.mark.parametrize(
+    ("capability", "archs", "runs"),
+    [
+        ("9.0", ["sm_80", "sm_90"], True),
+        ("8.6", ["sm_80"], True),  # code for a lower minor version runs
+        ("8.0", ["sm_86"], False),
+        ("9.0", ["sm_80"], False),
+        ("9.0", ["compute_80"], True),  # the driver compiles it
+        ("7.0", ["compute_80"], False),
+        ("9.0", ["sm_90a"], True),
+        ("12.1", ["sm_90a", "sm_120"], True),
+        ("12.1", ["sm_120a"], False),  # for that chip alone
+        ("10.3", ["sm_100f"], True),
+        ("9.0", ["gfx90a"], False),
+        ("7.5", [], True),  # of the locked version
+        ("7.0", [], False),
+        ("?", ["sm_90"], True),
+    ],
+)
+def test_the_architectures_of_a_build_decide_which_gpus_it_computes_on(
+    capability: str, archs: list[str], runs: bool
+) -> None:
+    gpu = {"index": "0", "name": "a GPU", "compute_cap": capability}
+    why = TORCH.no_code(gpu, {"torch": "2.13.0+cu130", "torch_archs": archs})
+    assert (why == "") == runs, why
 
 
 @pytest.mark.parametrize(("own", "bad"), [({"torch": "2.13.0+cpu"}, 1), ({"torch": ""}, 0)])
@@ -177,6 +205,7 @@ def test_versions_of_pytorch_must_agree_where_it_is_used(own: dict[str, str], ba
     assert len(lines) == bad
     for line in lines:
         assert "differs from the controller: PyTorch 2.11.0, the controller has 2.13.0" in line
+        assert line.endswith("Run 'fab hosts.install --engine torch' with the same hosts")
 
 
 def test_a_sweep_on_this_machine_needs_the_packages_of_its_engines(
@@ -187,7 +216,9 @@ def test_a_sweep_on_this_machine_needs_the_packages_of_its_engines(
         setup.local_setup(load_sweep("compare-engines"))
 
 
-def test_facts_of_pytorch_need_no_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_of_a_build_for_cpu_need_no_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "torch"
     folder.mkdir()
     (folder / "__init__.py").write_text("raise RuntimeError('imported')")
@@ -197,8 +228,23 @@ def test_facts_of_pytorch_need_no_import(tmp_path: Path, monkeypatch: pytest.Mon
     found = type("Spec", (), {"origin": str(folder / "__init__.py")})
     monkeypatch.setattr(libraries, "find_spec", lambda name: found)
     assert libraries.torch() == {}
-    (folder / "version.py").write_text("__version__ = '2.13.0'\ncuda = '13.0'\n")
-    assert libraries.torch() == {"torch": "2.13.0", "torch_cuda": "13.0"}
+    (folder / "version.py").write_text("__version__ = '2.13.0'\ncuda = None\n")
+    assert libraries.torch() == {"torch": "2.13.0", "torch_cuda": ""}
+
+
+def test_a_build_for_gpus_tells_its_architectures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = tmp_path / "version.py"
+    version.write_text("__version__ = '2.13.0'\ncuda = '13.0'\n")
+    built = SimpleNamespace(_C=SimpleNamespace(_cuda_getArchFlags=lambda: "sm_80 sm_90"))
+    monkeypatch.setitem(sys.modules, "torch", built)
+    found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(libraries, "find_spec", lambda name: found)
+    facts = {"torch": "2.13.0", "torch_cuda": "13.0", "torch_archs": ["sm_80", "sm_90"]}
+    assert libraries.torch() == facts
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    assert libraries.torch()["torch_archs"] == []
 
 
 def test_captions_and_the_wire() -> None:

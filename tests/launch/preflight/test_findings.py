@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from bench.engines.engine import Engine
 from bench.engines.mxnet import MXNET
+from bench.engines.torch import TORCH
 from launch.hosts import Host
 from launch.preflight.findings import (
     HostReport,
     Requirements,
     compare_hosts,
+    installed_engines,
+    missing_packages,
     notes,
     problems,
 )
@@ -88,7 +92,41 @@ def test_a_rehearsal_needs_no_mxnet() -> None:
 def test_gpus_that_the_wheels_have_code_for_are_told_from_others(
     gpu: dict[str, str], has_code: bool
 ) -> None:
-    assert (MXNET.no_code(gpu) == "") == has_code
+    assert (MXNET.no_code(gpu, FIT) == "") == has_code
+
+
+BOTH = FIT | {"torch": "2.13.0", "torch_cuda": "13.0"}
+MXNET_ALONE = FIT | {"cuda": False}
+TORCH_ALONE = BOTH | {"mxnet": "", "dist_kvstore": False, "cuda": False}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "device", "engines"),
+    [
+        ([FIT, FIT], "cpu", (MXNET,)),
+        ([TORCH_ALONE, TORCH_ALONE], "cpu", (TORCH,)),
+        ([BOTH, BOTH], "cpu", (MXNET, TORCH)),
+        ([BOTH, FIT], "cpu", (MXNET,)),
+        ([BOTH | {"cuda": False}] * 2, "gpu", (TORCH,)),
+        ([MXNET_ALONE, TORCH_ALONE], "cpu", (MXNET, TORCH)),  # each lacks one
+        ([FIT | {"mxnet": ""}], "cpu", (MXNET,)),
+        ([], "cpu", (MXNET,)),
+    ],
+)
+def test_hosts_are_checked_for_the_engines_that_they_have(
+    hosts: list[dict[str, Any]], device: str, engines: tuple[Engine, ...]
+) -> None:
+    assert installed_engines(hosts, device) == engines
+
+
+def test_a_package_that_only_some_hosts_have_is_named() -> None:
+    assert missing_packages([BOTH, FIT, TORCH_ALONE]) == [[], ["torch"], ["mxnet"]]
+    assert missing_packages([FIT, FIT]) == [[], []]
+
+
+def test_several_engines_that_lack_have_one_fix() -> None:
+    (problem,) = problems(FIT, Requirements(engines=(MXNET, TORCH)))
+    assert "(it has no torch). Run 'fab hosts.install --engine mxnet,torch' with" in problem
 
 
 def examined(name: str, **facts: Any) -> HostReport:
@@ -156,6 +194,15 @@ def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1.8.0*" in text
     assert "gone: no [way]" in text
     assert text.splitlines()[-1] == "2 of 4 hosts are ready"
+
+
+def test_pytorch_has_a_column_if_a_host_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    show([examined("a")])
+    assert "PyTorch" not in capsys.readouterr().out
+    show([examined("a"), examined("b", torch="2.13.0", mxnet="")])
+    header, _, row, *_ = capsys.readouterr().out.splitlines()
+    assert "PyTorch" in header
+    assert "2.13.0" in row
 
 
 def test_a_probe_loads_no_more_than_it_needs() -> None:

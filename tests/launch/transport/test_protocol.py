@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from bench.engines.mxnet import MXNET
+from bench.engines.torch import TORCH
 from bench.notes import texts
 from launch.hosts import rehearse
 from launch.job.agents import GONE
@@ -300,6 +302,7 @@ FACTS |= {
 }
 FACTS |= {"time": 1.0, "user": "u", "holder": {"user": "ann", "pid": 3}, "features": ["CUDA"]}
 FACTS |= {"opencv": {"version": "4"}, "login_shell": "x", "shell": "y", "code_problem": ""}
+FACTS |= {"torch": "2.13.0", "torch_cuda": "13.0", "torch_archs": ["sm_90"]}
 FACTS |= {"gpu_processes": [1], "others": [{"user": "bob (uid 2)", "pid": 9}]}
 
 
@@ -313,7 +316,10 @@ def test_an_answer_is_one_of_its_kind_to_the_question_that_was_asked() -> None:
         assert parse_answer(line(**message), 3) is None
 
 
-@pytest.mark.parametrize("fact", sorted({*FACTS} - {"features", "opencv"}))
+OPTIONAL = {"features", "opencv", "torch", "torch_cuda", "torch_archs"}
+
+
+@pytest.mark.parametrize("fact", sorted({*FACTS} - OPTIONAL))
 def test_facts_of_which_one_is_missing_break_the_protocol(fact: str) -> None:
     with pytest.raises(ProtocolError, match=f"facts: .*`{fact}`"):
         parse_answer(line(say="facts", n=1, **{k: v for k, v in FACTS.items() if k != fact}), 1)
@@ -341,7 +347,7 @@ def test_facts_mutated_at_random_are_taken_or_break_the_protocol() -> None:
             facts = found[1] | {"clock_skew": 0.0}
             wrong = (
                 *problems(facts, Requirements(code="x")),
-                *problems(facts, Requirements(device="gpu")),
+                *problems(facts, Requirements(device="gpu", engines=(MXNET, TORCH))),
             )
             one = HostReport(host=HOSTS[1], facts=facts, problems=wrong, notes=tuple(notes(facts)))
             both = compare_hosts([good, one])

@@ -196,6 +196,19 @@ def test_pytorch_is_the_build_for_cpu_if_pip_finds_one(checkout: Checkout) -> No
     assert checkout.called() == []
 
 
+@pytest.mark.parametrize(("limit", "build"), [("4", "1"), ("1", "1+cpu")])
+def test_a_machine_with_a_gpu_gets_the_build_for_gpus_if_the_limit_allows_it(
+    checkout: Checkout, tmp_path: Path, limit: str, build: str
+) -> None:
+    smi = tmp_path / "smi" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text("#!/bin/sh\n")
+    smi.chmod(0o755)
+    path = f"{smi.parent}:/usr/bin:/bin"
+    checkout.run(MXSCALE_TORCH=limit, TORCH_BUILDS="2, 1+cpu, 1", PATH=path)
+    assert f"torch=={build}\n" in checkout.installed()
+
+
 def test_pytorch_for_gpus_is_named_with_its_size_before_it_is_downloaded(
     checkout: Checkout,
 ) -> None:
