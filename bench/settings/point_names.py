@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.errors import SpecError, error_line, quoted
-from bench.trial import FIELDS, Trial
+from bench.trial import FIELDS, Trial, values_of
 
 # Values of a field to print; a list may have hundreds.
 _MOST = 8
@@ -13,6 +13,7 @@ _MOST_NAMES = 30
 _SCRIPT = "fake_"
 # The name of a point contains these if they have no default.
 _IN_NAME = ("dtype", "gc_type", "costs")
+_values = values_of(FIELDS)
 
 
 def differing(trials: Sequence[Trial]) -> list[list[str]]:
@@ -31,7 +32,8 @@ def _differing(trials: Sequence[Trial]) -> list[str]:
     """Return the fields that differ; those of a script only if no others do."""
     if len(trials) == 1:
         return []
-    names = [name for name in FIELDS if len({one.value(name) for one in trials}) > 1]
+    columns = zip(*map(_values, trials), strict=True)
+    names = [name for name, some in zip(FIELDS, columns, strict=True) if len(set(some)) > 1]
     plain = [name for name in names if not name.startswith(_SCRIPT)]
     distinct = {tuple(one.value(name) for name in plain) for one in trials}
     return plain if len(distinct) == len(set(trials)) else names

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from bench.settings.point_names import format_fields
-from bench.trial import FIELDS
+from bench.trial import FIELDS, values_of
 from results.imports.point import IMPORTED
 from results.prediction.calibration import NO_PREDICTIONS, Predictions, StoredPrediction
 from results.record import grouped
@@ -21,6 +20,7 @@ _LINES = ("-", "--", ":", "-.")
 TRAINING = ("synthetic", "real")
 # Those of a script only make a simulation.
 _SETTINGS = tuple(name for name in FIELDS if not name.startswith("fake_"))
+_settings = values_of(_SETTINGS)
 # Follows the name of a simulated run.
 REHEARSAL = " (simulated)"
 
@@ -75,7 +75,7 @@ def scalable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
 def line_fields(rows: Sequence[ScalingRow]) -> list[str]:
     """Return the settings that vary within one kvstore of a network."""
     groups = grouped((_store(row), row) for row in scalable(rows)).values()
-    found = {name for group in groups for name in _varied(group, _SETTINGS)}
+    found = {name for group in groups for name in _varied(group)}
     return [name for name in FIELDS if name in found]
 
 
@@ -184,27 +184,26 @@ def _origin(row: ScalingRow) -> str:
 
 def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
     stores = grouped((row.trial.layout.kvstore, row) for row in rows)
-    if "kvstore" not in _varied(rows, ("kvstore",)):
+    if "kvstore" not in _varied(rows):
         stores = {" / ".join(stores): list(rows)}
     found = []
     for store, members in stores.items():
-        names = _varied(members, _SETTINGS)
+        names = _varied(members)
         texts = grouped((format_fields(row.trial, names), row) for row in members)
         for more, some in texts.items():
             found.append((f"{store}, {more}" if more else store, some))
     return found
 
 
-def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
+def _varied(rows: Sequence[ScalingRow]) -> list[str]:
     """Return the fields that differ between points with the same device count."""
     groups = grouped((row.trial.layout.devices, row.trial) for row in rows).values()
-    several = [group for group in groups if len(group) > 1]
-
-    def differs(name: str) -> bool:
-        value = attrgetter(FIELDS[name].path)
-        return any(value(one) != value(group[0]) for group in several for one in group)
-
-    return [name for name in names if differs(name)]
+    found: set[str] = set()
+    for group in (one for one in groups if len(one) > 1):
+        columns = zip(*map(_settings, group), strict=True)
+        several = zip(_SETTINGS, columns, strict=True)
+        found.update(name for name, values in several if len(set(values)) > 1)
+    return [name for name in _SETTINGS if name in found]
 
 
 @dataclass(frozen=True, kw_only=True)

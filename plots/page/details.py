@@ -136,7 +136,7 @@ def _repeat(one: RepeatSummary, keep: int) -> dict[str, Any]:
         "warmup": one.trial.measuring.warmup_windows,
         "dropped": one.dropped,
         "windows": _windows(one, keep),
-        "ranks": _ranks(one.rank_speeds, keep),
+        "ranks": _ranks(list(one.rank_speeds), keep),
         "processes": first_processes(one.commands),
     }
 
