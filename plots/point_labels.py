@@ -13,7 +13,7 @@ from bench.networks import NETWORKS
 from bench.settings.point_names import differing, format_value, point_names
 from bench.trial import FIELDS, Trial, make, values_of
 from plots.format import list_names
-from results.record import grouped
+from results.record import grouped, kept_by_items
 
 # Fields that tables, captions and summaries always show.
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
@@ -49,6 +49,7 @@ class Settings:
     own: tuple[tuple[str, ...], ...]
 
 
+@kept_by_items
 def settings_of(trials: Sequence[Trial]) -> Settings:
     """Split the non-default settings of these points by how many points have them."""
     varied = _varied(trials)

@@ -4,10 +4,10 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, wraps
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -24,6 +24,8 @@ from im2rec_tools.errors import quoted
 SCHEMA = 3
 # Upper limits of plausible counts.
 _MOST, _MOST_DEVICES = 10**15, 10**7
+# Latest results of a function that `kept_by_items` keeps.
+_MOST_KEPT = 8
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 1e9
 _NEWER = "schema {}, written by a newer version of mxscale"
 # Series of ranks that records of earlier versions lack.
@@ -223,6 +225,7 @@ class Record(RateRecord):
 Kind = TypeVar("Kind", bound=RateRecord)
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
 def emit(record: Record) -> str:
@@ -475,6 +478,29 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def kept_by_items(
+    function: Callable[[Sequence[Value]], Result],
+) -> Callable[[Sequence[Value]], Result]:
+    """Keep the latest results of a function, by the identity of its items.
+
+    Every part of a report asks the same of the same rows, and a run has thousands of them. Callers
+    must not change a result.
+    """
+    kept: dict[tuple[int, ...], tuple[Sequence[Value], Result]] = {}
+
+    @wraps(function)
+    def result_of(items: Sequence[Value]) -> Result:
+        key = tuple(map(id, items))
+        found = kept.pop(key, None)
+        # The items stay alive with their result, so no other object gets one of their ids.
+        found = kept[key] = found or (tuple(items), function(items))
+        if len(kept) > _MOST_KEPT:
+            del kept[next(iter(kept))]
+        return found[1]
+
+    return result_of
 
 
 def differing_values(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:

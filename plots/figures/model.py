@@ -8,7 +8,7 @@ from bench.settings.point_names import format_fields
 from bench.trial import FIELDS, values_of
 from results.imports.point import IMPORTED
 from results.prediction.calibration import NO_PREDICTIONS, Predictions, StoredPrediction
-from results.record import grouped
+from results.record import grouped, kept_by_items
 from results.run import Run
 from results.scaling import ScalingRow
 from results.speedup import Baseline
@@ -60,6 +60,7 @@ class FailedPoint:
     colour: str
 
 
+@kept_by_items
 def scalable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """Return good training points, without networks that have one device count only.
 
@@ -72,6 +73,7 @@ def scalable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     return scaled or good
 
 
+@kept_by_items
 def line_fields(rows: Sequence[ScalingRow]) -> list[str]:
     """Return the settings that vary within one kvstore of a network."""
     groups = grouped((_store(row), row) for row in scalable(rows)).values()
@@ -79,6 +81,7 @@ def line_fields(rows: Sequence[ScalingRow]) -> list[str]:
     return [name for name in FIELDS if name in found]
 
 
+@kept_by_items
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """Return the `scalable` points that are drawn: one line per value of one setting.
 
@@ -114,6 +117,7 @@ def is_drawn(rows: Sequence[ScalingRow]) -> bool:
     return bool(drawable(rows) or failed_points(rows))
 
 
+@kept_by_items
 def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     """Return the lines of the points that a figure draws."""
     return joined(drawable(rows), _colours(rows))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from plots.tables.history import cells
 from results.comparison.history import entries_of
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -50,6 +51,5 @@ def history_table(run: Run, baselines: Sequence[Run]) -> HistoryTable:
 
 def _named(run: Run) -> dict[str, ScalingRow]:
     """Return the points by name, without names that several have."""
-    names = [row.trial.name for row in run.rows]
-    twice = {name for name in names if names.count(name) > 1} if len({*names}) < len(names) else ()
-    return {row.trial.name: row for row in run.rows if row.trial.name not in twice}
+    names = grouped((row.trial.name, row) for row in run.rows)
+    return {name: rows[0] for name, rows in names.items() if len(rows) == 1}

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from bench.notes import texts
-from bench.settings.point_names import point_names
 from plots.failed_repeats import TRY_HEADER, try_rows
 from plots.failures import Failures, attempt_items, attempt_lines
 from plots.figures.caption import hardware, settings_line, varied_line
@@ -149,7 +148,6 @@ def _known(
         "note_texts": texts,
         "quality_class": _quality_class,
         "one_sentence": one_sentence,
-        "named": list(zip(point_names([row.trial for row in run.rows]), run.rows, strict=True)),
         "try_header": TRY_HEADER,
         "tries": try_rows(run),
         "drawable": bool(drawn["lines"] or drawn["failed"]),

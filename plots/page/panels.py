@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from bench.settings.point_names import point_names
 from plots.figures.caption import caption
 from plots.figures.model import MARKERS, Line, figure_model, network_label, one_device, run_title
 from plots.page.details import thin_values
@@ -51,7 +50,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
         "hosts": [len(row.repeats[-1].identity.hosts) for row in rows],
         "caption": caption(run),
         "csv": table_csv(rows, costs, run.commit),
-        "names": point_names([row.trial for row in rows]),
+        "names": [row.name for row in rows],
         "baseline": base and {"name": str(base), "devices": base.devices},
         "lines": [_line(line, places, keep) for line in drawn],
         "failed": [

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.notes import texts
-from bench.settings.point_names import format_value, point_names, varying
+from bench.settings.point_names import format_value, varying
 from bench.trial import FIELDS, Trial
 from im2rec_tools.console import (
     is_limited,
@@ -47,7 +47,7 @@ from plots.tables.training import (
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
-from results.record import grouped
+from results.record import grouped, kept_by_items
 from results.run import Run
 from results.scaling import ScalingRow, knees
 from results.speedup import Baseline, Scaling
@@ -200,6 +200,7 @@ def _efficiency(against: Scaling | None) -> str:
     return "" if against is None else format_percent(against.efficiency)
 
 
+@kept_by_items
 def varying_columns(rows: Sequence[ScalingRow]) -> list[str]:
     """Return the fields that distinguish points of one network, kvstore and size.
 
@@ -272,11 +273,10 @@ def point_notes(rows: Sequence[ScalingRow]) -> list[Item]:
 
     Points without a result are in `failure_items`.
     """
-    trials = [row.trial for row in rows]
     parts: dict[str, list[str]] = {}
-    for row, name, own in zip(rows, point_names(trials), settings_of(trials).own, strict=True):
+    for row, own in zip(rows, settings_of([row.trial for row in rows]).own, strict=True):
         settings = [f"settings: {', '.join(own)}"] if own else []
-        parts[name] = [*settings, *(texts(row.notes) if row.rate else ())]
+        parts[row.name] = [*settings, *(texts(row.notes) if row.rate else ())]
     noted = grouped((text, name) for name, some in parts.items() for text in dict.fromkeys(some))
     shared = {text: tuple(names) for text, names in noted.items() if len(names) > 1}
     groups = grouped((names, text) for text, names in shared.items())
@@ -296,9 +296,7 @@ def _points(names: Sequence[str], count: int) -> str:
 
 def failure_items(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> list[Item]:
     """Return the points without a result, each with its status and cause."""
-    names = point_names([row.trial for row in rows])
-    failed = [(name, row) for name, row in zip(names, rows, strict=True) if row.rate is None]
-    items = [Item(f"{name}: {_failure_text(row)}") for name, row in failed]
+    items = [Item(f"{row.name}: {_failure_text(row)}") for row in rows if row.rate is None]
     return [*items, *(Item(f"{name}: not measured yet.") for name in missing)]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from bench.settings.point_names import point_names
 from plots.format import significant
 from plots.items import Item
 from results.scaling import ScalingRow
@@ -49,15 +48,14 @@ def time_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 def memory_items(rows: Sequence[ScalingRow]) -> list[Item]:
     """Return the peak memory of the ranks of each point that reported it."""
-    names = point_names([row.trial for row in rows])
     found = []
-    for name, row in zip(names, rows, strict=True):
+    for row in rows:
         ranks = [one for repeat in row.repeats for one in repeat.rank_speeds]
         host = [one.memory_bytes for one in ranks if one.memory_bytes]
         gpu = [one.device_memory_bytes for one in ranks if one.device_memory_bytes]
         texts_of = [_gigabytes(host, "host memory"), _gigabytes(gpu, "GPU memory")]
         if any(texts_of):
-            found.append(Item(f"{name}: {', '.join(filter(None, texts_of))}"))
+            found.append(Item(f"{row.name}: {', '.join(filter(None, texts_of))}"))
     return found
 
 

@@ -1,0 +1,58 @@
+"""Results of functions of rows are kept while the rows stay the same objects."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from plots.figures.model import drawable, line_fields, lines, scalable
+from plots.point_labels import settings_of
+from plots.tables.scaling import varying_columns
+from results.record import kept_by_items
+from tests.support.runs.scenes import published, run
+
+
+def test_a_result_is_computed_once_for_the_same_items() -> None:
+    asked: list[list[str]] = []
+
+    @kept_by_items
+    def joined(words: Sequence[str]) -> str:
+        asked.append([*words])
+        return " ".join(words)
+
+    words = ["".join(("a", "b")), "".join(("c", "d"))]
+    assert joined(words) == joined([*words]) == "ab cd"
+    assert joined(words[:1]) == "ab"
+    assert joined([]) == ""
+    assert asked == [words, words[:1], []]
+    # An equal word that is another object is another item.
+    assert joined(["".join(("a", "b"))]) == "ab"
+    assert len(asked) == 4
+
+
+def test_only_the_latest_results_are_kept() -> None:
+    asked: list[int] = []
+
+    @kept_by_items
+    def first(numbers: Sequence[int]) -> int:
+        asked.append(numbers[0])
+        return numbers[0]
+
+    for number in range(20):
+        assert first([number]) == number
+        assert first([0]) == 0  # asked for again and again, so never forgotten
+    assert asked == [*range(20)]
+    assert first([1]) == 1
+    assert asked[-1] == 1
+    assert len(asked) == 21
+
+
+@pytest.mark.parametrize("function", [scalable, drawable, line_fields, lines, varying_columns])
+def test_a_report_derives_lines_and_columns_of_its_rows_once(function: object) -> None:
+    rows = run(published()).rows
+    assert callable(function)
+    assert function(rows) is function([*rows])
+
+
+def test_a_report_splits_the_settings_of_its_points_once() -> None:
+    rows = run(published()).rows
+    assert settings_of([row.trial for row in rows]) is settings_of([row.trial for row in rows])
