@@ -9,6 +9,7 @@
 # make exports          install the libraries of 'fab results.export' (docs/how-to/export.md)
 # make remote           install the libraries of s3:// and gs:// URLs (docs/how-to/fetch-data.md)
 # make torch            install PyTorch, for CPU if pip finds that; LIMIT_GB=4 limits the download
+# make spark            install PySpark, 0.4 GB, for a slow test (docs/how-to/dial-in.md)
 # make docs             build the documentation site in site/
 # make lock             renew the lock files after a change of dependencies in pyproject.toml
 # make clean            remove the environments and the caches of the checkers
@@ -20,7 +21,7 @@ PYTEST := -m pytest -q
 # Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
 
-.PHONY: help environment demo test test-fast test-docs test-pythons test-slow fuzz exports remote torch docs lock clean
+.PHONY: help environment demo test test-fast test-docs test-pythons test-slow fuzz exports remote torch spark docs lock clean
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
@@ -51,7 +52,10 @@ test-fast:
 	"$$bin/bin/ruff" check . && \
 	"$$bin/bin/python" $(PYTEST) -m "not (mxnet or program or cluster or browser or gpu or slow or docs)"
 
-test-docs:
+test-spark:
+	@MXSCALE_SPARK=1 tools/environment.sh
+
+docs:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m docs tests/system/docs
 
 test-pythons:
@@ -91,12 +95,13 @@ lock:
 	"$$bin/bin/"$(COMPILE_LOCK) --no-deps --output-file requirements-gpu.lock \
 	    requirements-gpu.in && \
 	constraints="--constraint requirements.lock" && \
-	for extra in exports docs remote slow torch; do \
-	    case $$extra in slow) from=--group ;; *) from=--extra ;; esac; \
+	for extra in exports docs remote slow torch spark; do \
+	    case $$extra in slow | spark) from=--group ;; *) from=--extra ;; esac; \
+	    case $$extra in spark) builds= ;; *) builds="--only-binary :all:" ;; esac; \
 	    "$$bin/bin/"$(COMPILE_LOCK) --override .override.txt $$constraints \
 	        $$from $$extra pyproject.toml \
 	        $$(sed -n '/win32/!s/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) \
-	        --only-binary :all: --no-emit-build-options \
+	        $$builds --no-emit-build-options \
 	        --output-file requirements-$$extra.lock || break; \
 	    constraints="$$constraints --constraint requirements-$$extra.lock"; \
 	done; \

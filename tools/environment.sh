@@ -91,10 +91,11 @@ fail_with_cause() {
     esac
 }
 
-# Install the packages of a lock file; errors name it as $2 if it is a copy.
+# Install the packages of a lock file; errors name it as $2 if it is a copy. PySpark has no wheel; it
+# builds with the locked setuptools.
 install() {
     attempt "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
-        --only-binary :all: --require-hashes -r "$1" && return
+        --only-binary :all: --no-binary pyspark --no-build-isolation --require-hashes -r "$1" && return
     set -- "${2:-$1}"
     fail_with_cause "$1"
     [ "$(uname -sm)" = "Linux x86_64" ] ||
@@ -140,12 +141,13 @@ interpreter=${found#* }
 # MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
 # MXSCALE_EXPORTS=1: the libraries of fab results.export. MXSCALE_DOCS=1: those of make docs.
 # MXSCALE_REMOTE=1: those of s3:// and gs:// URLs. MXSCALE_SLOW=1: those of make test-slow.
+# MXSCALE_SPARK=1: PySpark.
 # MXSCALE_TORCH=4: PyTorch, unless its download is larger than 4 GB.
 # Once installed, an environment keeps these.
 gpu=
 [ -z "${MXSCALE_GPU:-}" ] && [ ! -e "$folder/gpu-stamp" ] || gpu=requirements-gpu.lock
 wanted=$(cat requirements.lock $gpu | cksum)
-extras="exports docs remote slow torch"
+extras="exports docs remote slow torch spark"
 
 stamp() { cat "$folder/$1-stamp" 2>/dev/null; }
 
@@ -157,6 +159,7 @@ wanted_stamp() {
     remote) requested=${MXSCALE_REMOTE:-} ;;
     slow) requested=${MXSCALE_SLOW:-} ;;
     torch) requested=${MXSCALE_TORCH:-} ;;
+    spark) requested=${MXSCALE_SPARK:-} ;;
     esac
     [ -z "$requested$(stamp "$1")" ] || cat "requirements-$1"*.lock | cksum
 }
@@ -269,6 +272,7 @@ for extra in $extras; do
     remote) users="s3:// and gs:// URLs" ;;
     slow) users="'make test-slow'" ;;
     torch) users="'make torch'" ;;
+    spark) users="'make spark'" ;;
     esac
     log "adding the libraries of $users to $folder ..."
     case $extra in

@@ -320,6 +320,7 @@ LOCKS = {
     "requirements-slow.lock": 10,
     "requirements-torch.lock": 4,
     "requirements-torch-cuda.lock": 15,
+    "requirements-spark.lock": 1,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.paths import ROOT
 
-EXTRAS = ("exports", "docs", "remote", "slow", "torch")
+EXTRAS = ("exports", "docs", "remote", "slow", "torch", "spark")
 
 
 class Checkout:
