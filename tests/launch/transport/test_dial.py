@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -125,6 +126,15 @@ def test_programs_start_on_a_host_that_joined_and_all_end_with_the_controller(la
     assert joiner.communicate(timeout=30)[1] == ""
     assert joiner.returncode == 0
     assert not lab.file.exists()
+
+
+def test_the_pods_of_the_page_run_the_joiner_with_its_variable() -> None:
+    page = (ROOT / "docs" / "how-to" / "dial-in.md").read_text()
+    (found,) = re.findall(r"^ +command: \[(.*)\]$", page, re.MULTILINE)
+    python, file, address, port = found.replace('"', "").split(", ")
+    assert (python, address, port) == ("python3", "192.0.2.1", "7777")
+    assert ROOT / file == Path(JOIN[1])
+    assert re.findall(r"env:\n +- name: (\w+)", page) == [PASS]
 
 
 def test_a_wrong_token_is_refused_in_one_line(lab: Lab) -> None:

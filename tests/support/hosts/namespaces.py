@@ -35,7 +35,7 @@ def connected(folder: Path) -> Iterator[None]:
         link = ("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0")
         inside(pids[0], *link, "netns", str(pids[1]))
         for number, pid in enumerate(pids, 1):
-            inside(pid, "ip", "address", "add", f"10.9.1.{number}/24", "dev", "eth0")
+            inside(pid, "ip", "address", "add", f"192.0.2.{number}/24", "dev", "eth0")
             inside(pid, "ip", "link", "set", "eth0", "up")
             inside(pid, "ip", "link", "set", "lo", "up")
         yield
