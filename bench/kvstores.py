@@ -22,7 +22,11 @@ DISTRIBUTED = (
     "dist_async",
     "dist_device_async",
 )
-KVSTORES = LOCAL + DISTRIBUTED
+# Workers add up gradients by themselves, by PyTorch's gloo. Not one of MXNet's.
+ALL_REDUCE = "allreduce"
+# With 0, workers of one host exchange gradients over its loopback.
+SHARED_VARIABLE = "MXSCALE_SHARED_MEMORY"
+KVSTORES = (*LOCAL, *DISTRIBUTED, ALL_REDUCE)
 COMMS = {
     name: Comm(
         name=name,
@@ -30,9 +34,11 @@ COMMS = {
         waits="async" not in name,
         servers=name in DISTRIBUTED,
     )
-    for name in KVSTORES
-}
-COMPRESSIONS = ("none", "2bit")
+    for name in LOCAL + DISTRIBUTED
+} | {ALL_REDUCE: Comm(name=ALL_REDUCE, spans=True, borrows="torch")}
+# For kvstores with servers, and for all-reduce.
+TERNARY = "ternary"
+COMPRESSIONS = ("none", "2bit", TERNARY)
 # Communication hooks of PyTorch's DistributedDataParallel.
 HOOKS = ("fp16", "bf16", "powersgd")
 # How ps-lite sends messages: over TCP, and over TCP in slices by priority.
@@ -64,7 +70,10 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
         raise SpecError(error_line("gc_threshold", expected="a number above 0", got=threshold))
     if kind == "none":
         return
-    if not find_kvstore(store).servers:
+    if kind == TERNARY and store != ALL_REDUCE:
+        expected = f"kvstore {quoted(ALL_REDUCE)} for {kind}"
+        raise SpecError(error_line("gc_type (--gc-type)", expected=expected, got=quoted(store)))
+    if kind != TERNARY and not find_kvstore(store).servers:
         raise SpecError(
             error_line(
                 "gc_type (--gc-type)",
@@ -80,6 +89,19 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
                 got=f"dtype {quoted(dtype)}",
             )
         )
+
+
+def check_all_reduce(store: str, *, gpu: bool, devices: int) -> None:
+    """Raise SpecError if all-reduce cannot add up a worker's gradients."""
+    if store != ALL_REDUCE:
+        return
+    where = f"kvstore {quoted(store)}"
+    if gpu:
+        fix = "Use dist_device_sync, or engine = 'torch'"
+        raise SpecError(error_line(where, expected="CPUs", got="GPUs", fix=fix))
+    if devices != 1:
+        fix = "Start a worker for each device"
+        raise SpecError(error_line(where, expected="1 device per worker", got=devices, fix=fix))
 
 
 def check_van(env: Iterable[str], store: str, compression: str) -> None:
@@ -149,3 +171,4 @@ def check_arithmetic(options: "Options") -> None:
             )
         )
     check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
+    check_all_reduce(options.kv_store, gpu=bool(options.gpus), devices=options.devices)

@@ -29,7 +29,7 @@ from bench import events
 from bench.auto_batch import advice, is_out_of_memory, sized
 from bench.data import input_format, shard_checks
 from bench.engines import server
-from bench.engines.ddp import COMMS
+from bench.engines.catalog import ENGINES
 from bench.environment import computing, software
 from bench.errors import SpecError, error_line
 from bench.kvstores import find_kvstore
@@ -109,11 +109,12 @@ def _missing() -> list[str]:
 def _check_place(options: Options) -> None:
     """Raise SpecError unless the environment places this worker in the job."""
     missing = [name for name in _PLACE if not os.environ.get(name)]
-    if COMMS[options.kv_store].spans and missing:
+    spans = ENGINES[options.engine].comms[options.kv_store].spans
+    if spans and missing:
         where, got = f"--kv-store {options.kv_store}", f"all but {', '.join(missing)}"
         expected, fix = f"{', '.join(_PLACE)} in the environment", "Use 'fab bench.sweep'"
         raise SpecError(error_line(where, expected=expected, got=got, fix=fix))
-    if options.expect_workers > 1 and not COMMS[options.kv_store].spans:
+    if options.expect_workers > 1 and not spans:
         expected, count = "1 with --kv-store none", options.expect_workers
         fix = "Give --kv-store ddp"
         raise SpecError(error_line("--expect-workers", expected=expected, got=count, fix=fix))
@@ -124,8 +125,10 @@ def _check_role(options: Options) -> None:
 
     For any other role, MXNet's import would start a server or scheduler.
     """
-    if options.engine == "torch":
+    comm = ENGINES[options.engine].comms[options.kv_store]
+    if options.engine == "torch" or comm.borrows:
         _check_place(options)
+    if options.engine == "torch":
         return
     role = os.environ.get(
         "DMLC_ROLE", "worker" if not find_kvstore(options.kv_store).servers else ""
@@ -151,7 +154,7 @@ def _check_role(options: Options) -> None:
                 fix="Run 'unset DMLC_ROLE'",
             )
         )
-    alone = not find_kvstore(options.kv_store).servers and not options.test_io
+    alone = not comm.spans and not options.test_io
     if options.expect_workers > 1 and alone:
         raise SpecError(
             error_line(

@@ -117,6 +117,16 @@ class Trial:
         return find_comm(find_engine(self.engine).comms, self.layout.kvstore)
 
     @property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the engines whose packages its workers load."""
+        return tuple(name for name in (self.engine, self.comm.borrows) if name)
+
+    @property
+    def root(self) -> str:
+        """Id of the process that its others meet at."""
+        return find_engine(self.comm.borrows or self.engine).root
+
+    @property
     def workers(self) -> int:
         """Number of worker processes of the job."""
         return self.layout.devices // self.layout.devices_per_worker

@@ -184,7 +184,7 @@ def job_setup(
         yield local_setup(what)
         return
     _check_scheduler(scheduler)
-    used = {trial.engine for trial in what.trials}
+    used = {name for trial in what.trials for name in trial.engines}
     wanted = Requirements(
         tree=options.tree,
         interface=options.interface,
@@ -225,10 +225,12 @@ def local_setup(what: Sweep) -> ClusterSetup:
 
 def _check_packages(trials: Sequence[Trial]) -> None:
     """Raise LaunchError if this environment lacks the package of a trial's engine."""
-    for trial in trials:
-        engine = ENGINES[trial.engine]
+    for trial, name in ((one, name) for one in trials for name in one.engines):
+        engine = ENGINES[name]
         if engine.package and not trial.mxnet.python and not installed_version(engine.package):
-            where, got = f"engine {engine.name!r}", "none in this environment"
+            got = "none in this environment"
+            borrowed = name != trial.engine
+            where = f"kvstore {trial.comm.name!r}" if borrowed else f"engine {name!r}"
             raise LaunchError(error_line(where, expected=engine.title, got=got, fix=engine.install))
 
 

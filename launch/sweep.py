@@ -299,7 +299,7 @@ def _tries(
 
 
 def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
-    packages = sorted({ENGINES[one.engine].package for one in what.trials} - {""})
+    packages = sorted({ENGINES[name].package for one in what.trials for name in one.engines} - {""})
     master = {"description": what.description, **describe(ROOT, packages)}
     hidden = {name for trial in what.trials for name in secrets.names(trial.layout.env)}
     # Processes on hosts inherit the hosts' variables.
@@ -411,7 +411,7 @@ def _job(
 ) -> Generator[Event | JobProgress, None, tuple[JobMonitor, Verdict]]:
     """Run a trial's job to its end; retry on another port if the chosen one was taken."""
     windows = trial.total_windows
-    role = ENGINES[trial.engine].root.partition("-")[0]
+    role = trial.root.partition("-")[0]
     root = root_host(trial, where.hosts, where.scheduler)
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)

@@ -20,12 +20,14 @@ class Comm:
     spans     whether it connects several worker processes
     waits     whether all workers wait for each other in every step
     servers   whether gradients meet in server processes
+    borrows   name of another engine whose rendezvous and package its workers use; '' if none
     """
 
     name: str
     spans: bool = False
     waits: bool = True
     servers: bool = False
+    borrows: str = ""
 
 
 def find_comm(comms: Mapping[str, Comm], name: str) -> Comm:
@@ -41,6 +43,23 @@ class Place:
     index: int
     address: str
     root: tuple[str, int]
+
+
+# Beginnings of variables by which a worker would join another launcher's job.
+MEETING_FOREIGN = ("MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_")
+# Variables of `meeting_variables`, and one that a launcher might set.
+MEETING_OWN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MXSCALE_ADDRESS")
+
+
+def meeting_variables(place: Place, workers: int) -> dict[str, str]:
+    """Return the environment by which workers meet at the first one."""
+    return {
+        "MASTER_ADDR": place.root[0],
+        "MASTER_PORT": str(place.root[1]),
+        "RANK": str(place.index),
+        "WORLD_SIZE": str(workers),
+        "MXSCALE_ADDRESS": place.address,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,10 @@ def _simulated(name: object) -> Engine:
 FAKE = replace(
     MXNET,
     name="fake",
-    comms={**MXNET.comms, **TORCH.comms},
+    # No process loads a package.
+    comms={
+        name: replace(comm, borrows="") for name, comm in {**MXNET.comms, **TORCH.comms}.items()
+    },
     fill=lambda given: _simulated(given.get("kvstore")).fill(given),
     check=lambda trial: _simulated(trial.layout.kvstore).check(trial),
     environment=lambda trial, place: _simulated(trial.layout.kvstore).environment(trial, place),

@@ -3,13 +3,22 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bench.engines.engine import Comm, Engine, Needs, Place
+from bench.engines.engine import (
+    MEETING_FOREIGN,
+    MEETING_OWN,
+    Comm,
+    Engine,
+    Needs,
+    Place,
+    meeting_variables,
+)
 from bench.engines.server import PROFILED
 from bench.engines.worker_options import check_options, worker_options
 from bench.errors import SpecError, error_line
 from bench.kvstores import (
     COMMS,
     JOB_VARIABLES,
+    check_all_reduce,
     check_compression,
     check_van,
     checked_kvstore,
@@ -41,8 +50,10 @@ def dmlc_variables(
 
 
 def _environment(trial: "Trial", place: Place) -> dict[str, str]:
-    if not trial.servers:
+    if not trial.comm.spans:
         return {}
+    if not trial.comm.servers:
+        return meeting_variables(place, trial.workers)
     return dmlc_variables(place.role, place.address, place.root, trial.workers, trial.servers)
 
 
@@ -85,6 +96,7 @@ def _check(trial: "Trial") -> None:
         trial.layout.kvstore,
         trial.training.dtype,
     )
+    check_all_reduce(trial.layout.kvstore, gpu=gpu, devices=trial.layout.devices_per_worker)
     check_van(trial.layout.env, trial.layout.kvstore, trial.training.gc_type)
     for name in ("channels_last", "compile"):
         if trial.value(name):
@@ -92,7 +104,8 @@ def _check(trial: "Trial") -> None:
             raise SpecError(error_line(name, expected="engine 'torch'", got="'mxnet'", fix=fix))
     names = [text.partition("=")[0] for text in trial.layout.env]
     for name in names:
-        if name.startswith("DMLC_") and name not in JOB_VARIABLES:
+        alone = name.startswith("DMLC_") and name not in JOB_VARIABLES
+        if alone or (trial.comm.borrows and name in MEETING_OWN):
             problem = f"the launcher sets {name}"
             raise SpecError(error_line("env", problem=problem, fix="Leave it out"))
     if "DMLC_LOCAL" in names and trial.hosts > 1:
@@ -103,10 +116,13 @@ def _check(trial: "Trial") -> None:
 def _wire_bytes(comm: Comm, compression: str, gradient_bytes: int) -> int:
     """Return the bytes that a worker pushes and pulls: the mean of both.
 
-    Compression makes only the pushed gradients smaller.
+    Compression by 2bit makes only the pushed gradients smaller. Without servers they are the bytes
+    that each of two workers sends.
     """
-    if not comm.servers:
+    if not comm.spans:
         return 0
+    if not comm.servers:
+        return gradient_bytes // (16 if compression == "ternary" else 1)  # 2 bits for 32
     pushed = gradient_bytes / (16 if compression == "2bit" else 1)  # 2 bits for 32
     return round((pushed + gradient_bytes) / 2)
 
@@ -144,8 +160,8 @@ MXNET = Engine(
     scripted=False,
     package="mxnet",
     install="Run 'make environment'",
-    # ps-lite reads these from the environment: a leftover would join another job.
-    foreign=("DMLC_", "PS_"),
+    # Read from the environment: a leftover would join another job.
+    foreign=("DMLC_", "PS_", *MEETING_FOREIGN),
     comms=COMMS,
     root="scheduler-0",
     fill=_fill,

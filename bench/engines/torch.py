@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bench.engines.ddp import COMMS, check_hook, checked_comm
-from bench.engines.engine import Comm, Engine, Needs, Place
+from bench.engines.engine import (
+    MEETING_FOREIGN,
+    MEETING_OWN,
+    Comm,
+    Engine,
+    Needs,
+    Place,
+    meeting_variables,
+)
 from bench.engines.worker_options import check_options, worker_options
 from bench.errors import SpecError, error_line, quoted
 
@@ -16,9 +24,6 @@ if TYPE_CHECKING:
 
 # Of the locked build for GPUs, for hosts that do not have it yet.
 _LOCKED_CODE = ("sm_75", "compute_75")
-# Variables that the plan sets, or by which another launcher's job would be joined.
-_OWN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MXSCALE_ADDRESS")
-_FOREIGN = ("MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "TORCHELASTIC_")
 
 
 def _fill(given: dict[str, Any]) -> None:
@@ -44,8 +49,10 @@ def _check(trial: "Trial") -> None:
     gpu = layout.device == "gpu"
     check_hook(trial.training.gc_type, comm=layout.kvstore, gpu=gpu, network=trial.model.network)
     for name in (text.partition("=")[0] for text in layout.env):
-        if name in _OWN or name.startswith("DMLC_"):
-            problem = f"the launcher sets {name}" if name in _OWN else f"PyTorch ignores {name}"
+        if name in MEETING_OWN or name.startswith("DMLC_"):
+            problem = (
+                f"the launcher sets {name}" if name in MEETING_OWN else f"PyTorch ignores {name}"
+            )
             raise SpecError(error_line("env", problem=problem, fix="Leave it out"))
     if trial.mxnet.costs != "none" or trial.mxnet.cold:
         got, fix = quoted(trial.engine), "Leave them out"
@@ -54,15 +61,7 @@ def _check(trial: "Trial") -> None:
 
 
 def _environment(trial: "Trial", place: Place) -> dict[str, str]:
-    if not trial.comm.spans:
-        return {}
-    return {
-        "MASTER_ADDR": place.root[0],
-        "MASTER_PORT": str(place.root[1]),
-        "RANK": str(place.index),
-        "WORLD_SIZE": str(trial.workers),
-        "MXSCALE_ADDRESS": place.address,
-    }
+    return meeting_variables(place, trial.workers) if trial.comm.spans else {}
 
 
 def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
@@ -127,7 +126,7 @@ TORCH = Engine(
     scripted=False,
     package="torch",
     install="Run 'make torch'",
-    foreign=_FOREIGN,
+    foreign=MEETING_FOREIGN,
     comms=COMMS,
     root="worker-0",
     fill=_fill,

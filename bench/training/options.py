@@ -560,11 +560,13 @@ def _check_training(options: Options) -> None:
         )
     if options.top_k > options.num_classes:
         raise SpecError(error_line("--top-k", expected="at most --num-classes", got=options.top_k))
-    if find_kvstore(options.kv_store).servers and options.optimizer in MOVES_BY_ITSELF:
+    if find_kvstore(options.kv_store).spans and options.optimizer in MOVES_BY_ITSELF:
+        on_servers = "draws noise on the servers, so that workers could not agree when to stop"
+        by_each = "draws noise, so that the workers would have different weights"
         raise SpecError(
             error_line(
                 f"--optimizer {options.optimizer}",
-                problem="draws noise on the servers, so that workers could not agree when to stop",
+                problem=on_servers if find_kvstore(options.kv_store).servers else by_each,
                 fix="Use --kv-store device",
             )
         )

@@ -79,7 +79,7 @@ def check_host_count(trial: Trial, hosts: Sequence[Host]) -> None:
 
 def root_host(trial: Trial, hosts: Sequence[Host], scheduler: Host | None = None) -> Host:
     """Return the host of the process that the others meet at."""
-    role = ENGINES[trial.engine].root.partition("-")[0]
+    role = trial.root.partition("-")[0]
     return scheduler if scheduler and role not in _PLACED else hosts[0]
 
 
@@ -112,7 +112,7 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
         gpus=gpus,
         bare=role != "worker",
         foreign=engine.foreign,
-        listens=f"{root[0]}:{root[1]}" if f"{role}-{index}" == engine.root else "",
+        listens=f"{root[0]}:{root[1]}" if f"{role}-{index}" == trial.root else "",
     )
 
 

@@ -60,7 +60,7 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
 def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> None:
     """Raise LaunchError if a trial's own Python cannot run it on one of its hosts."""
     named = [one for one in trials if one.mxnet.python and ENGINES[one.engine].package]
-    kinds = {(one.mxnet.python, one.layout.device, one.hosts, one.comm.spans): one for one in named}
+    kinds = {(one.mxnet.python, one.layout.device, one.hosts, one.comm): one for one in named}
     for trial in kinds.values():
         job = hosts[: trial.hosts]
         found = map_hosts(partial(interpreter_facts, trial.mxnet.python, start), job)
@@ -88,15 +88,16 @@ def _request_facts(probe: RemoteProgram, trees: Sequence[str], python: str) -> d
 
 
 def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
-    engine = ENGINES[trial.engine]
-    if why := unusable(facts, [engine]):
+    engine, loaded = ENGINES[trial.engine], [ENGINES[name] for name in trial.engines]
+    if why := unusable(facts, loaded):
         return f"cannot be used: {why}"
     needs = Needs(spans=trial.comm.spans, gpu=trial.layout.device == "gpu")
     if lack := engine.lacks(facts, needs):
         return f"has {engine.software(facts)}, which was built without {lack}"
-    if engine.software(facts) != engine.software(first):
-        expected = first[engine.package]
-        return f"has {engine.software(facts)}; expected {expected}, as on the first host"
+    for one in loaded:
+        if one.software(facts) != one.software(first):
+            expected = first[one.package]
+            return f"has {one.software(facts)}; expected {expected}, as on the first host"
     return ""
 
 

@@ -7,8 +7,9 @@ from bench.errors import SpecError
 from bench.trial import Trial, changed
 from results.explain.verdict import Cause, Verdict
 
-# Bytes of a step with 2-bit gradients, of those without: 2 of 32 bits are sent, 32 received.
-_COMPRESSED = (2 + 32) / (32 + 32)
+# Bytes of a step with compressed gradients, of those without. A kvstore has at most one of them.
+# 2bit: 2 of 32 bits are sent, 32 received; ternary: 2 both ways.
+_COMPRESSED = {"2bit": (2 + 32) / (32 + 32), "ternary": 2 / 32}
 # Causes that pass: the point is measured again on idle machines.
 _PASSING = (Cause.INTERFERENCE, Cause.MACHINE)
 
@@ -88,8 +89,9 @@ def _changes(
             (threads, step - seconds / 2, step),
         ]
     if cause is Cause.LINK:
-        compressed = without + _COMPRESSED * seconds
-        return [("gc_type=2bit", compressed, step), batch] if _is_plain(trial) else [batch]
+        kinds = _COMPRESSED if trial.training.gc_type == "none" else {}
+        sent = [(f"gc_type={kind}", without + seconds * kinds[kind], step) for kind in kinds]
+        return [*sent, batch]
     if cause is Cause.SERVER:
         more = trial.servers // max(1, layout.server_hosts or trial.worker_hosts)
         servers = (f"servers_per_host={2 * more}", step - seconds / 2, step)
@@ -104,7 +106,3 @@ def _changes(
         fewer = f"devices={each * trial.worker_hosts} devices_per_host={each}"
         return [(fewer, without, step)]
     return [batch]
-
-
-def _is_plain(trial: Trial) -> bool:
-    return trial.training.gc_type == "none"

@@ -27,8 +27,8 @@ _CHOOSE = "Choose with --point"
 _MOST_NAMED = 3
 # Bytes of a gradient, by data type.
 _BYTES = {"float16": 2}
-# The share that 2bit compression leaves: 2 of 32 bits are pushed, and all are pulled.
-_COMPRESSED = (1 + 1 / 16) / 2
+# The share that compression leaves. 2bit: 2 of 32 bits are pushed, and all are pulled.
+_COMPRESSED = {"2bit": (1 + 1 / 16) / 2, "ternary": 1 / 16}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ def gradient_bytes(rows: Sequence[ScalingRow]) -> float | None:
     usual = NETWORKS[trial.model.network].image_shape == trial.model.image_shape
     if millions is None or trial.model.num_classes != 1000 or not usual:
         return None
-    compressed = _COMPRESSED if trial.training.gc_type == "2bit" else 1
+    compressed = _COMPRESSED.get(trial.training.gc_type, 1)
     return millions * 1e6 * _BYTES.get(trial.training.dtype, 4) * compressed
 
 

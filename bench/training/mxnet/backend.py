@@ -82,8 +82,10 @@ class MxnetBackend:
         return self.worker.net(images.astype(self.options.array_dtype)).astype("float32").asnumpy()
 
     def seed(self, seed: int) -> None:
-        """Seed MXNet's random numbers."""
+        """Seed MXNet's random numbers, and those of compression."""
         mx.random.seed(seed)
+        if self.worker.exchange:
+            self.worker.exchange.seed(seed)
 
     def rate(self, epochs: float) -> float:
         """Return the learning rate after these epochs of this process."""
@@ -123,6 +125,8 @@ class MxnetBackend:
 
     def wire_bytes(self) -> int:
         """Return the bytes that it sends per step; 0 if it sends none."""
+        if self.worker.exchange:
+            return int(self.worker.exchange.sent_bytes())
         if not self.comm.spans:
             return 0
         return MXNET.wire_bytes(self.comm, self.options.gc_type, gradient_bytes(self.worker))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from bench.engines import server_commands
 from bench.engines.server_updates import FIRST_SUM, MOST_SLOTS, slots, stride
 from bench.errors import SpecError, error_line
-from bench.kvstores import VAN_VARIABLE, check_van, find_kvstore
+from bench.kvstores import ALL_REDUCE, VAN_VARIABLE, check_van, find_kvstore
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
@@ -51,24 +52,45 @@ def open_kvstore(options: Options) -> Any | None:
                 fix="Use --kv-store device",
             )
         )
+    if options.kv_store == ALL_REDUCE:
+        return _open_all_reduce(options)
     if not find_kvstore(options.kv_store).servers:
         used = options.devices > 1 or options.costs == "upstream"
         return mx.kv.create(options.kv_store) if used else None
     van = os.environ.get(VAN_VARIABLE, "")
     check_van([f"{VAN_VARIABLE}={van}"], options.kv_store, options.gc_type)
     store = mx.kv.create(options.kv_store)
-    if options.expect_workers not in {0, store.num_workers}:
-        raise SpecError(
-            error_line(
-                "--expect-workers",
-                expected=f"{options.expect_workers} workers in the job",
-                got=store.num_workers,
-            )
-        )
+    _check_workers(options, store.num_workers)
     if options.gc_type != "none":
         compress(store, options.gc_type, options.gc_threshold)
     sign_optimizer(store)
     return store
+
+
+def _check_workers(options: Options, count: int) -> None:
+    """Raise SpecError unless the job has the requested number of workers."""
+    if options.expect_workers not in {0, count}:
+        expected = f"{options.expect_workers} workers in the job"
+        raise SpecError(error_line("--expect-workers", expected=expected, got=count))
+
+
+def _open_all_reduce(options: Options) -> Any:
+    """Return the workers' all-reduce; SpecError without PyTorch."""
+    if not find_spec("torch"):
+        expected, fix = "PyTorch, for its gloo", "Run 'make torch' in the checkout"
+        where = f"--kv-store {options.kv_store}"
+        raise SpecError(error_line(where, expected=expected, got="none", fix=fix))
+    from bench.training.mxnet.all_reduce import AllReduce  # noqa: PLC0415 - it loads PyTorch
+    from bench.training.torch.rendezvous import join  # noqa: PLC0415
+
+    job = join()
+    _check_workers(options, job.num_workers)
+    return AllReduce(job, options)
+
+
+def _job_of(store: Any) -> Any | None:
+    """Return the job of a kvstore without servers; None of another kvstore."""
+    return getattr(store, "job", None)
 
 
 def sign_optimizer(store: Any) -> None:
@@ -91,6 +113,8 @@ def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
 
     All workers must call this at the same step, with a new `ballot`.
     """
+    if job := _job_of(store):
+        return bool(job.any(vote))
     if store is None or not find_kvstore(store.type).servers:
         return vote
     key = _FIRST_BALLOT + ballot
@@ -113,6 +137,8 @@ def sums_over_workers(
     All workers must call this at the same step, with a new `word`. Each number goes as bits in the
     rank's own row: compression keeps only the sign of a push.
     """
+    if job := _job_of(store):
+        return tuple(job.sums(numbers))
     if store is None or not find_kvstore(store.type).servers:
         return tuple(numbers)
     own = np.zeros((workers, len(numbers), _BITS), np.float32)
@@ -180,6 +206,8 @@ def broadcast_from_first(store: Any, *, word: int, value: float) -> float:
     All workers must call this with a new `word`. The first worker's value initializes the key,
     independent of the optimizer on the servers.
     """
+    if job := _job_of(store):
+        return float(job.broadcast(value))
     key, result = _FIRST_BROADCAST + word, mx.nd.zeros(1)
     store.init(key, mx.nd.full(1, value))
     store.pull(key, out=result)
@@ -188,5 +216,7 @@ def broadcast_from_first(store: Any, *, word: int, value: float) -> float:
 
 def barrier(store: Any | None) -> None:
     """Wait until every worker of the job has called this; at once without a kvstore."""
-    if store is not None:
+    if job := _job_of(store):
+        job.barrier()
+    elif store is not None:
         store._barrier()  # MXNet has no public method

@@ -14,7 +14,7 @@ from bench.data import loader
 from bench.data.input_format import FINE_TUNED
 from bench.engines.server_updates import slots, state_of
 from bench.errors import SpecError, error_line
-from bench.kvstores import VAN_VARIABLE, find_kvstore
+from bench.kvstores import ALL_REDUCE, VAN_VARIABLE, find_kvstore
 from bench.networks import NETWORKS
 from bench.statistics.stopwatch import WindowDelays
 from bench.training.batch import BatchSlice, epoch_steps, with_batch_slice
@@ -164,7 +164,7 @@ class Worker:
     The options' batch_size is this rank's; `part` is its part of the global batch. `accuracy`
     covers the trained images; None for synthetic data, except with upstream's costs. `batches` are
     the steps before this process, of an interrupted training that it continues. `servers` have the
-    optimizer's state, if it is there.
+    optimizer's state, if it is there. `exchange` adds up the workers' gradients without servers.
     """
 
     part: BatchSlice
@@ -179,6 +179,7 @@ class Worker:
     accuracy: Accuracy | None
     batches: int = 0
     servers: ServerStates | None = None
+    exchange: Any = None
     reader: loader.Reader = dataclasses.field(default_factory=loader.Reader)
     delays: WindowDelays = dataclasses.field(default_factory=WindowDelays)
 
@@ -218,7 +219,8 @@ def build_worker(options: Options) -> Worker:
     optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()), begun)
     for name, parameter in parameters.items():  # a worker uses the parameters' own multipliers
         parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
-    trainer = mx.gluon.Trainer(parameters, optimizer, kvstore=kvstore)
+    exchange = kvstore if options.kv_store == ALL_REDUCE else None
+    trainer = mx.gluon.Trainer(parameters, optimizer, kvstore=None if exchange else kvstore)
     batches = _batches_before(options, state, part.whole, num_workers)
     worker = Worker(
         options=options,
@@ -234,7 +236,11 @@ def build_worker(options: Options) -> Worker:
         batches=batches,
         reader=loader.Reader(rank=rank, before=batches),
         servers=_server_states(options, trainer, kvstore),
+        exchange=exchange,
     )
+    if exchange:
+        exchange.share_weights([*parameters.values()])
+        exchange.take(trainable_parameters(worker))
     if state:
         _restore_state(worker, state)
     if options.load_epoch and rank == 0:
@@ -270,7 +276,7 @@ def keeps_state(options: Options) -> bool:
     Servers keep nadam's schedule to themselves, and with an asynchronous kvstore or float16 they
     have no state of one moment. Compression and P3 change the arrays that reach a server.
     """
-    if not find_kvstore(options.kv_store).spans:
+    if not find_kvstore(options.kv_store).servers:
         return True
     alone = options.optimizer == "nadam" or options.dtype == "float16"
     changed = options.gc_type != "none" or os.environ.get(VAN_VARIABLE) == "p3"
@@ -322,7 +328,7 @@ def _batches_before(
 
 def _server_states(options: Options, trainer: Any, kvstore: Any) -> ServerStates | None:
     if (
-        not find_kvstore(options.kv_store).spans
+        not find_kvstore(options.kv_store).servers
         or not options.model_prefix
         or not keeps_state(options)
     ):
@@ -483,8 +489,10 @@ def step(worker: Worker, batch: Batch) -> list[Any]:
 
 
 def update(worker: Worker) -> None:
-    """Update the weights by the gradients; with servers this overwrites the gradients."""
-    # The servers sum the gradients of all workers, so the mean is over the global batch.
+    """Update the weights by the gradients; several workers overwrite the gradients."""
+    if worker.exchange:
+        worker.exchange.add_up()
+    # The gradients of all workers are summed, so the mean is over the global batch.
     worker.trainer.step(worker.part.whole * loss_scale(worker.options))
     if worker.accuracy and worker.options.costs == "upstream":
         worker.accuracy.settle()  # upstream's metric waits for the scores in each step

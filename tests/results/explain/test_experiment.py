@@ -25,6 +25,13 @@ CASES: list[tuple[Cause, dict[str, Any], dict[str, Any], str, float]] = [
         "batch_per_device=8",
         1.475,
     ),
+    (
+        Cause.LINK,
+        _HOSTS | {"kvstore": "allreduce"},
+        {"link_bytes": 100e6},
+        "gc_type=ternary",
+        0.508,
+    ),
     (Cause.SERVER, _HOSTS, {"server_cpu": 1.0}, "servers_per_host=2", 0.738),
     (Cause.SERVER, _BASE, {"server_cpu": 1.0, "hosts": 1}, "kvstore=local", 0.475),
     (Cause.STRAGGLER, _HOSTS, {"slow_rank": _SLOW}, "kvstore=dist_async", 2 / 3),

@@ -115,6 +115,15 @@ def pid_of(role: str, index: int = 0) -> int:
     return found[index]
 
 
+def pid_of_rank(rank: int) -> int:
+    """Return the pid of a worker of this test's job without a scheduler."""
+    for pid in map(int, left_over()):
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if f"RANK={rank}".encode() in variables:
+            return pid
+    raise AssertionError("no such worker")
+
+
 def agents() -> list[int]:
     """Return the pids of this test's agents."""
     commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left_over()}

@@ -13,20 +13,11 @@ from bench.trial import Trial
 from launch.hosts import this_machine
 from launch.job.monitor import Deadlines
 from launch.remote.agent import free_port
-from tests.support.programs.jobs import disturbed, left_over, measured, running, tiny
+from tests.support.programs.jobs import disturbed, left_over, measured, pid_of_rank, running, tiny
 
 pytestmark = pytest.mark.mxnet
 torch = pytest.importorskip("torch", reason="needs PyTorch: make torch")
 HERE = this_machine().name
-
-
-def pid_of(index: int) -> int:
-    """Return the pid of a worker of this test's job."""
-    for pid in map(int, left_over()):
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        if f"RANK={index}".encode() in variables:
-            return pid
-    raise AssertionError("no such worker")
 
 
 def two(**fields: Any) -> Trial:
@@ -77,7 +68,7 @@ def test_two_workers_share_photographs_validate_and_stop_together(
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_killed_worker_fails_the_point_at_once(tmp_path: Path, index: int) -> None:
     with running(tmp_path, two(windows=100_000), deadlines=Deadlines()) as updates:
-        record, seconds = disturbed(updates, lambda: os.kill(pid_of(index), signal.SIGKILL))
+        record, seconds = disturbed(updates, lambda: os.kill(pid_of_rank(index), signal.SIGKILL))
     assert record.status == "failed"
     assert f"worker {index} (rank {index}) on {HERE} was killed by SIGKILL" in record.message
     assert seconds < 5.0
@@ -87,7 +78,7 @@ def test_a_killed_worker_fails_the_point_at_once(tmp_path: Path, index: int) -> 
 @pytest.mark.slow
 def test_a_stopped_worker_is_named(tmp_path: Path) -> None:
     with running(tmp_path, two(windows=100_000), deadlines=Deadlines(progress=3.0)) as updates:
-        record, _ = disturbed(updates, lambda: os.kill(pid_of(1), signal.SIGSTOP))
+        record, _ = disturbed(updates, lambda: os.kill(pid_of_rank(1), signal.SIGSTOP))
     assert record.status == "hung"
     assert record.message.endswith(f"worker 1 (rank 1) on {HERE}, suspended (SIGSTOP)")
     assert left_over() == []

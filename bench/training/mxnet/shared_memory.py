@@ -1,0 +1,66 @@
+"""Memory that the workers of one host share.
+
+It has no name: each worker opens the others' by their process, so that nothing stays behind when
+one is killed.
+"""
+
+import mmap
+import os
+import secrets
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from bench.kvstores import SHARED_VARIABLE
+from bench.training.torch.rendezvous import Job
+
+# Before the values: a random number, which shows that a file is the worker's.
+_HEAD = 64
+
+
+def open_shared(job: Job, size: int) -> list[Any] | None:
+    """Return the memory of each worker by rank, as float32 zeros of `size` bytes.
+
+    Returns None if a worker is alone, has another address, or cannot open another one's memory, or
+    if the variable MXSCALE_SHARED_MEMORY is 0. All workers must call this.
+    """
+    if job.num_workers == 1:
+        return None
+    number = os.memfd_create("mxscale")
+    os.ftruncate(number, _HEAD + size)
+    token = secrets.token_bytes(_HEAD)
+    os.pwrite(number, token, 0)
+    own = (os.environ.get("MXSCALE_ADDRESS", ""), os.getpid(), number, token)
+    offers: list[Any] = [None] * job.num_workers
+    dist.all_gather_object(offers, own)
+    found = opened(offers, size)
+    everywhere = not job.any(found is None)  # after the others have opened it
+    os.close(number)
+    return found if everywhere else None
+
+
+def opened(offers: list[tuple[str, int, int, bytes]], size: int) -> list[Any] | None:
+    """Return the memory of each worker; None if one of them is out of reach.
+
+    A worker offers its address, its process, a descriptor there, and the memory's first bytes.
+    """
+    if os.environ.get(SHARED_VARIABLE) == "0" or len({address for address, *_ in offers}) > 1:
+        return None
+    found = []
+    for _, process, number, token in offers:
+        try:
+            descriptor = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR)
+        except OSError:
+            return None
+        try:
+            if os.pread(descriptor, _HEAD, 0) != token:
+                return None
+            memory = mmap.mmap(descriptor, _HEAD + size)
+        except (OSError, ValueError):
+            return None
+        finally:
+            os.close(descriptor)
+        found.append(torch.from_numpy(np.frombuffer(memory, np.float32, offset=_HEAD)))
+    return found
