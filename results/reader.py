@@ -1,18 +1,12 @@
-"""Reader of a run's records: summaries, headers, points; large logs in parallel."""
+"""Reader of a run's records: summaries, headers, points."""
 
-import gc
 import json
-import os
 import re
-import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -37,6 +31,9 @@ from results.store import (
     UNREADABLE,
     UnreadableLine,
     is_present,
+    log_lines,
+    log_parts,
+    on_all_cores,
     parsed_lines,
     read_json,
     record_log,
@@ -45,7 +42,6 @@ from results.store import (
 _RANKS = re.compile(rb',\s*"ranks":\s*\[')
 _SOURCE = re.compile(rb'"source":\s*("(?:[^"\\]|\\.)*")')
 _TAIL_BYTES = 1 << 16
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +142,7 @@ def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
     if not is_present(log):
         return
     with store_errors(log, "read"), log.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(log_lines(file), 1):
             try:
                 front = _front(line)
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -157,10 +153,11 @@ def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
                 yield front
 
 
-def _front(line: bytes) -> RecordHeader | None:
+def _front(line: memoryview) -> RecordHeader | None:
     """Decode the header of a record; None if the line is torn."""
-    ranks = _RANKS.search(line)
-    text = line[: ranks.start()] + b"}" if ranks and line.endswith(b"}\n") else line
+    ranks, tail = _RANKS.search(line), bytes(line[-_TAIL_BYTES:])
+    is_whole = tail.endswith(b"}\n")
+    text = bytes(line[: ranks.start()]) + b"}" if ranks and is_whole else bytes(line)
     try:
         data = json.loads(text)
     except ValueError:
@@ -180,7 +177,7 @@ def _front(line: bytes) -> RecordHeader | None:
             f"expected a known status and a text as message, got status {quoted(data['status'])}, "
             f"message {quoted(data['message'])}"
         )
-    sources = _SOURCE.findall(line[-_TAIL_BYTES:])
+    sources = _SOURCE.findall(tail)
     return RecordHeader(
         identity=identity_of(data["identity"]),
         status=data["status"],
@@ -191,22 +188,12 @@ def _front(line: bytes) -> RecordHeader | None:
     )
 
 
-# Smaller logs are read faster by one process.
-LARGE_BYTES = 64 << 20
-PART_BYTES = 16 << 20
-
-
 def read_summaries(folder: Path) -> Iterator[RepeatSummary | UnreadableLine]:
-    """Yield the summary of each record, oldest first, and the unreadable lines.
+    """Return the summary of each record, oldest first, and the unreadable lines.
 
     Raises StoreError if the folder is missing or its log cannot be read.
     """
-    log = record_log(folder)
-    size = log.stat().st_size if log.exists() else 0
-    if size < LARGE_BYTES:
-        yield from _part(log, 0, size)
-    else:
-        yield from _side_by_side(log, size)
+    return log_parts(record_log(folder), _part, on_all_cores)
 
 
 def _part(log: Path, begin: int, end: int) -> list[RepeatSummary | UnreadableLine]:
@@ -217,51 +204,3 @@ def _part(log: Path, begin: int, end: int) -> list[RepeatSummary | UnreadableLin
         except UNREADABLE as error:  # valid fields that contradict each other
             found.append(UnreadableLine(log=log, line=number, reason=str(error)))
     return found
-
-
-def _side_by_side(log: Path, size: int) -> Iterator[RepeatSummary | UnreadableLine]:
-    begins = _begins(log, size)
-    ends = [*begins[1:], size]
-    parts = on_all_cores(log, _part, [log] * len(begins), begins, ends)
-    for begin, part in zip(begins, parts, strict=True):
-        for one in part:
-            if begin and isinstance(one, UnreadableLine):
-                with log.open("rb") as file:  # count lines from the start of the log
-                    lines = file.read(begin).count(b"\n")
-                yield replace(one, line=one.line + lines)
-            else:
-                yield one
-
-
-def on_all_cores(
-    path: Path, function: Callable[..., Result], *arguments: Iterable[Any]
-) -> Iterator[Result]:
-    """Yield the results of calls in their order, computed by one process per core.
-
-    `path` is what they read; StoreError names it if a process is killed.
-    """
-    cores = len(os.sched_getaffinity(0))
-    try:
-        with ProcessPoolExecutor(cores, get_context("forkserver"), _uninterrupted) as pool:
-            yield from pool.map(function, *arguments)
-    except BrokenProcessPool as error:
-        problem = "a process that read it was killed, probably because memory ran out"
-        raise StoreError(
-            error_line(path, problem=problem, fix="Free memory, then run the same command again")
-        ) from error
-
-
-def _uninterrupted() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends the workers
-    gc.disable()  # records hold no cycles, and millions of numbers
-
-
-def _begins(log: Path, size: int) -> list[int]:
-    """Return offsets of lines, about PART_BYTES apart."""
-    found = [0]
-    with log.open("rb") as file:
-        while found[-1] + PART_BYTES < size:
-            file.seek(found[-1] + PART_BYTES)
-            file.readline()
-            found.append(file.tell())
-    return [begin for begin in found if begin < size]

@@ -226,6 +226,7 @@ Kind = TypeVar("Kind", bound=RateRecord)
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Result = TypeVar("Result")
+Line = str | bytes | memoryview
 
 
 def emit(record: Record) -> str:
@@ -288,7 +289,7 @@ def _copied(one: dataclasses.Field[Any]) -> Any:
 _DECODERS = {kind: _decoder(kind) for kind in (Record, RateRecord)}
 
 
-def parse(line: str | bytes) -> Record | None:
+def parse(line: Line) -> Record | None:
     """Decode the record on a line; None if the line is torn.
 
     Raises ValueError if it is invalid or of a newer schema.
@@ -296,7 +297,7 @@ def parse(line: str | bytes) -> Record | None:
     return _checked(_decoded(Record, line))
 
 
-def parse_rate_record(line: str | bytes) -> RateRecord | None:
+def parse_rate_record(line: Line) -> RateRecord | None:
     """Decode a record in half the time of `parse`; asynchronous trials in full."""
     record = _checked(_decoded(RateRecord, line))
     return parse(line) if record and record.trial.asynchronous else record
@@ -315,7 +316,7 @@ class Outcome:
 _OUTCOMES = msgspec.json.Decoder(Outcome)
 
 
-def parse_outcome(line: bytes) -> Outcome | None:
+def parse_outcome(line: Line) -> Outcome | None:
     """Decode the outcome of a record, not its windows; None if the line is torn.
 
     Raises ValueError if it is invalid or of a newer schema.
@@ -342,7 +343,7 @@ def _check_outcome(found: "Outcome | RateRecord") -> None:
         raise ValueError(f"status: expected one of {expected}, got {quoted(found.status)}")
 
 
-def _decoded(kind: type[Kind], line: str | bytes) -> Kind | None:
+def _decoded(kind: type[Kind], line: Line) -> Kind | None:
     try:
         fields = vars(_DECODERS[kind].decode(line))
     except msgspec.ValidationError as error:
@@ -384,9 +385,9 @@ def identity_of(data: Any) -> Identity:
         raise ValueError(str(error)) from error
 
 
-def _with_nan(kind: type[Kind], line: str | bytes) -> Kind | None:
+def _with_nan(kind: type[Kind], line: Line) -> Kind | None:
     """Decode a line that the fast decoder rejects, e.g. for NaN; None if it is torn."""
-    text = line if isinstance(line, str) else line.decode("utf-8", "replace")
+    text = line if isinstance(line, str) else str(line, "utf-8", "replace")
     try:
         data = json.loads(text, parse_int=_whole)
     except ValueError:
@@ -408,7 +409,7 @@ def _whole(text: str) -> int | float:
     return int(text) if len(text) < len(str(_MOST)) else float(text)
 
 
-def _newer(line: str | bytes) -> str:
+def _newer(line: Line) -> str:
     """Return the error for a line of a newer schema; empty for other lines."""
     found = re.search(rb'"schema": ?(\d+)', line.encode() if isinstance(line, str) else line)
     is_newer = found is not None and int(found[1]) > SCHEMA

@@ -2,16 +2,20 @@
 
 import errno
 import fcntl
+import gc
 import json
 import logging
 import os
 import re
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from io import BytesIO
+from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -25,6 +29,7 @@ from results.run_folder import ASKED, ENVIRONMENT, LOCK, LOGS, RECORDS, REPORT, 
 
 _LOG = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
+Result = TypeVar("Result")
 UNREADABLE = (
     ArithmeticError,
     AttributeError,
@@ -36,8 +41,11 @@ UNREADABLE = (
 )
 _TORN = "incomplete, as after an interrupted write. Rerun the sweep to measure this point again"
 _BEGAN = re.compile(rb'"key": ?"(\w+)", ?"repeat": ?(\d{1,9})\b')
-# A record of many ranks is a line of megabytes; this buffer size read such lines fastest.
-BUFFER = 1 << 18
+_TAIL_BYTES = 1 << 18
+# Smaller logs are read faster by one process.
+LARGE_BYTES = 64 << 20
+PART_BYTES = 16 << 20
+_SPACES = b" \t\n\v\f\r"
 _SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
 # Removed last: a folder with one of these still counts as a run and can be removed.
 _LAST = (ASKED, RECORDS, LOCK)
@@ -188,7 +196,8 @@ class Store:
         if self._finished is None:
             found: dict[Identity, float] = {}
             self._tries.clear()
-            for record in _good(self.folder, records.parse_outcome):
+            log = record_log(self.folder)
+            for record in _readable(log_parts(log, _outcomes, _shared_out)):
                 self._count(found, record)
             self._finished = found
         return self._finished
@@ -277,7 +286,7 @@ def _last_line(file: IO[bytes]) -> int:
     """Return the offset of an unterminated last line, or the size of the file."""
     at = file.seek(0, os.SEEK_END)
     while at > 0:
-        begin = max(0, at - BUFFER)
+        begin = max(0, at - _TAIL_BYTES)
         file.seek(begin)
         end = file.read(at - begin).rfind(b"\n")
         if end >= 0:
@@ -304,11 +313,12 @@ def read_records(folder: Path) -> list[Record]:
 
     Raises StoreError if the folder or a record cannot be read, e.g. one of a newer schema.
     """
-    return list(_good(folder, records.parse))
+    return list(_readable(one for _, one in record_lines(record_log(folder))))
 
 
-def _good(folder: Path, parse: Callable[[bytes], Kind | None]) -> Iterator[Kind]:
-    for _, one in parsed_lines(record_log(folder), parse):
+def _readable(found: Iterable[Kind | UnreadableLine]) -> Iterator[Kind]:
+    """Yield what was read without torn lines; StoreError at another unreadable line."""
+    for one in found:
         if not isinstance(one, UnreadableLine):
             yield one
         elif not one.torn:
@@ -369,7 +379,10 @@ def record_lines(log: Path) -> Iterator[tuple[int, Record | UnreadableLine]]:
 
 
 def parsed_lines(
-    log: Path, parse: Callable[[bytes], Kind | None], begin: int = 0, end: int | None = None
+    log: Path,
+    parse: Callable[[memoryview], Kind | None],
+    begin: int = 0,
+    end: int | None = None,
 ) -> Iterator[tuple[int, Kind | UnreadableLine]]:
     """Yield each line, parsed or as an UnreadableLine, with its number.
 
@@ -379,11 +392,9 @@ def parsed_lines(
     with store_errors(log, "read"):
         if not is_present(log):
             return
-        with log.open("rb", buffering=BUFFER) as file:
-            file.seek(begin)
-            lines = file if end is None else BytesIO(file.read(end - begin))
-            for number, line in enumerate(lines, 1):
-                if line.isspace():
+        with log.open("rb") as file:
+            for number, line in enumerate(log_lines(file, begin, end), 1):
+                if line[0] in _SPACES and bytes(line).isspace():
                     continue
                 try:
                     record = parse(line)
@@ -399,6 +410,118 @@ def parsed_lines(
                     number,
                     UnreadableLine(log=log, line=number, reason=_TORN, torn=True, began=began),
                 )
+
+
+def log_lines(file: IO[bytes], begin: int = 0, end: int | None = None) -> Iterator[memoryview]:
+    """Yield the lines in a range of bytes as views, without copies."""
+    end = os.fstat(file.fileno()).st_size if end is None else end
+    length = PART_BYTES
+    while begin < end:
+        file.seek(begin)
+        wanted = min(length, end - begin)
+        data = file.read(wanted)
+        is_last = len(data) < wanted or begin + wanted == end
+        size = len(data) if is_last else data.rfind(b"\n") + 1
+        view, start = memoryview(data), 0
+        while start < size:
+            stop = data.find(b"\n", start, size) + 1 or size
+            yield view[start:stop]
+            start = stop
+        begin = end if len(data) < wanted else begin + size
+        length = PART_BYTES if size else 2 * length
+
+
+def log_parts(
+    log: Path,
+    read: Callable[[Path, int, int], list[Kind | UnreadableLine]],
+    side_by_side: Callable[..., Iterable[list[Kind | UnreadableLine]]],
+) -> Iterator[Kind | UnreadableLine]:
+    """Yield what `read` returns for a log.
+
+    Of a large one, `side_by_side` calls it for ranges of bytes from line to line. It is
+    `on_all_cores` or works alike.
+    """
+    size = log.stat().st_size if log.exists() else 0
+    if size < LARGE_BYTES:
+        yield from read(log, 0, size)
+        return
+    begins = _part_begins(log, size)
+    parts = side_by_side(log, read, [log] * len(begins), begins, [*begins[1:], size])
+    for begin, part in zip(begins, parts, strict=True):
+        for one in part:
+            if begin and isinstance(one, UnreadableLine):
+                with log.open("rb") as file:  # count lines from the start of the log
+                    lines = file.read(begin).count(b"\n")
+                yield replace(one, line=one.line + lines)
+            else:
+                yield one
+
+
+def _part_begins(log: Path, size: int) -> list[int]:
+    """Return offsets of lines, about PART_BYTES apart."""
+    found = [0]
+    with log.open("rb") as file:
+        while found[-1] + PART_BYTES < size:
+            file.seek(found[-1] + PART_BYTES)
+            file.readline()
+            found.append(file.tell())
+    return [begin for begin in found if begin < size]
+
+
+def _outcomes(log: Path, begin: int, end: int) -> list[Outcome | UnreadableLine]:
+    return [one for _, one in parsed_lines(log, records.parse_outcome, begin, end)]
+
+
+def on_all_cores(
+    path: Path, function: Callable[..., Result], *arguments: Iterable[Any]
+) -> Iterator[Result]:
+    """Yield the results of calls in their order, computed by one process per core.
+
+    `path` is what they read; StoreError names it if a process is killed.
+    """
+    with _processes(path, len(os.sched_getaffinity(0))) as pool:
+        yield from pool.map(function, *arguments)
+
+
+def _shared_out(
+    path: Path, function: Callable[..., Result], *arguments: Sequence[Any]
+) -> list[Result]:
+    """Return what `on_all_cores` yields; this process makes the last calls.
+
+    It works while the others start, which takes half a second.
+    """
+    calls = list(zip(*arguments, strict=True))
+    others = len(os.sched_getaffinity(0)) - 1
+    if not others:
+        return [function(*one) for one in calls]
+    with _processes(path, others) as pool:
+        futures = [pool.submit(function, *one) for one in calls]
+        try:
+            found = [
+                function(*call) if future.cancel() else future.result()
+                for call, future in zip(reversed(calls), reversed(futures), strict=True)
+            ]
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return found[::-1]
+
+
+@contextmanager
+def _processes(path: Path, number: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield processes that read `path`; StoreError if one is killed."""
+    try:
+        with ProcessPoolExecutor(number, get_context("forkserver"), _uninterrupted) as pool:
+            yield pool
+    except BrokenProcessPool as error:
+        problem = "a process that read it was killed, probably because memory ran out"
+        raise StoreError(
+            error_line(path, problem=problem, fix="Free memory, then run the same command again")
+        ) from error
+
+
+def _uninterrupted() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends the workers
+    gc.disable()  # records hold no cycles, and millions of numbers
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:

@@ -27,7 +27,6 @@ import msgspec
 from bench.errors import brief, error_line, quoted
 from results.cost.prices import Prices
 from results.errors import StoreError, store_errors
-from results.reader import on_all_cores
 from results.run import ELSEWHERE
 from results.run_folder import (
     COVERED,
@@ -41,7 +40,7 @@ from results.run_folder import (
     UNCOVERED,
     UPSTREAM,
 )
-from results.store import read_json, write_text
+from results.store import on_all_cores, read_json, write_text
 from results.worker_log import read_chunks
 
 # 1: first. 2: one entry per folder of many logs; lines of schema 1 are read too.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plots.markdown import document
 from plots.results_csv import results_frame
 from plots.tables.scaling import show
-from results import reader
+from results import reader, store
 from results.errors import StoreError
 from results.record import Record, emit, parse, parse_rate_record
 from results.repeat import summarize
@@ -120,8 +120,8 @@ def test_a_large_log_is_read_alike_by_several_processes(
     lines.insert(5, '{"schema": 1}')
     folder = kept(tmp_path, *lines)
     whole = list(reader.read_summaries(folder))
-    monkeypatch.setattr(reader, "LARGE_BYTES", 1)
-    monkeypatch.setattr(reader, "PART_BYTES", 2500)
+    monkeypatch.setattr(store, "LARGE_BYTES", 1)
+    monkeypatch.setattr(store, "PART_BYTES", 2500)
     assert list(reader.read_summaries(folder)) == whole
     assert [str(one) for one in whole if isinstance(one, UnreadableLine)] == [
         f"{folder / 'records.jsonl'}:6: unreadable record: Object missing required field `identity`"

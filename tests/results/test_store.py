@@ -4,6 +4,8 @@ import dataclasses
 import json
 import math
 import re
+from contextlib import closing
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -13,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results import record as record_module
+from results import store as store_module
 from results.errors import StoreError
 from results.record import Identity, Rank, emit, parse
 from results.run import load
-from results.store import Store, read_records
+from results.store import Store, log_lines, read_records
 from tests.support.runs.stores import RANK, record, stored
 
 pytestmark = pytest.mark.pythons
@@ -257,3 +260,46 @@ def test_a_record_with_nan_is_done(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.done() == {record().identity}
     store.close()
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_large_log_has_the_outcomes_of_a_small_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    made = [record(repeat=n, status="ok" if n % 3 else "failed") for n in range(6)]
+    log = stored(tmp_path, *made, record(), *made[3:])
+    lines = log.read_text().splitlines()
+    lines[2:2] = ["", lines[5][:-9]]  # a torn line among others
+    log.write_text("\n".join(lines) + "\n")
+
+    def outcomes() -> tuple[Any, ...]:
+        with closing(Store(tmp_path)) as store:
+            return store.elapsed_seconds(), store.tries()
+
+    small = outcomes()
+    assert [sorted(name.repeat for name in one) for one in small] == [[0, 1, 2, 4, 5], [*range(6)]]
+    assert small[1][record(repeat=4).identity] == 2
+    monkeypatch.setattr(store_module, "LARGE_BYTES", 1)
+    monkeypatch.setattr(store_module, "PART_BYTES", 2500)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    assert outcomes() == small
+    lines[7] = lines[7].replace('"status": "ok"', '"status": "fine"')
+    log.write_text("\n".join(lines) + "\n")
+    with pytest.raises(StoreError, match=r"records\.jsonl:8: unreadable record: status"):
+        outcomes()
+
+
+@given(
+    texts=st.lists(st.binary(max_size=9).map(lambda one: one.replace(b"\n", b"")), max_size=9),
+    ended=st.booleans(),
+    length=st.integers(1, 12),
+)
+def test_a_log_is_cut_at_its_line_ends_only(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[bytes], ended: bool, length: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "cut.jsonl"
+    data = b"\n".join(texts) + b"\n" * ended
+    path.write_bytes(data)
+    with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "PART_BYTES", length)
+        assert [bytes(one) for one in log_lines(file)] == list(BytesIO(data))
