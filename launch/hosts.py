@@ -71,7 +71,7 @@ class HostOptions:
     interface: str = _option(
         "NAME",
         "Network interface that jobs use on the hosts, such as ib0",
-        "the interface that SSH uses",
+        "the interface of the controller's connection",
     )
     tree: str = _option(
         "DIR",
@@ -82,7 +82,8 @@ class HostOptions:
     accept_new: bool = _option("", "Accept the keys of hosts that are not in known_hosts yet")
     via: str = _option(
         "TEMPLATE",
-        "Command that reaches a host in place of SSH, such as 'docker exec -i {host}'",
+        "Reach hosts by a command in place of SSH, such as 'docker exec -i {host}', or let them "
+        "connect: dial:PORT:FILE",
         "SSH",
     )
     words: tuple[str, ...] = ()

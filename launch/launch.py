@@ -98,9 +98,15 @@ _OPTIONS = (
         _HOSTS,
         "--via",
         "TEMPLATE",
-        "Command that reaches a host in place of SSH, such as 'docker exec -i {host}' [SSH]",
+        "Reach hosts by a command in place of SSH, such as 'docker exec -i {host}', or let them "
+        "connect: dial:PORT:FILE [SSH]",
     ),
-    (_HOSTS, "--interface", "NAME", "Network interface for the job [the interface that SSH uses]"),
+    (
+        _HOSTS,
+        "--interface",
+        "NAME",
+        "Network interface for the job [that of the controller's connection]",
+    ),
 )
 _VARIABLES = {"-x --env": "all", "--env-worker": "workers", "--env-server": "servers"}
 _REPEATABLE = {flag for flags in _VARIABLES for flag in flags.split()}

@@ -18,7 +18,7 @@ from launch.data_shares import manifests
 from launch.hosts import Host, HostOptions, Login, pretend, rehearse, this_machine
 from launch.install import own_code
 from launch.preflight.check import check_interpreters, interpreter_facts
-from launch.preflight.findings import HostReport, Requirements
+from launch.preflight.findings import HostReport, Requirements, problem_lines
 from launch.preflight.table import reported
 from launch.remote.errors import LaunchError, PreflightError
 from launch.sweep import ClusterSetup
@@ -153,13 +153,13 @@ def ready_hosts(options: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starte
     """Yield the listed hosts, connected and with a checkout, and their starter."""
     with reached(options, required=True) as (hosts, start):
         found = reported(hosts, start, Requirements(tree=options.tree, engines=()))
-        _check_reports(found)
+        check_reports(found)
         yield tuple(one.host for one in found), start
 
 
-def _check_reports(found: list[HostReport]) -> None:
+def check_reports(found: list[HostReport]) -> None:
     """Raise PreflightError with all problems of checked hosts."""
-    problems = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
+    problems = problem_lines((one.host.name, each) for one in found for each in one.problems)
     if problems:
         bad = sum(bool(one.problems) for one in found)
         raise PreflightError(f"{bad} of {len(found)} hosts are not ready:", *problems)
@@ -195,7 +195,7 @@ def job_setup(
     with closing(_connections(options, [one.name for one in hosts])) as connections:
         start = connections.start
         found = reported(hosts, start, wanted)
-        _check_reports(found)
+        check_reports(found)
         fit = tuple(one.host for one in found)
         check_interpreters(what.trials, fit, start)
         yield ClusterSetup(

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from launch.hosts import Host
+from launch.preflight.findings import problem_lines
 from launch.remote import limits
 from launch.remote.errors import LaunchError, error_line
 from launch.transport.client import RemoteProgram, catch_errors, map_hosts
@@ -21,7 +22,8 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
 
     `addresses` are by network interface.
 
-    It is that of `interface` if given, else the one SSH `reached` it by, else its only one.
+    It is that of `interface` if given, else the one by which the controller `reached` it, else its
+    only one.
     Raises LaunchError if there is none of them.
     """
     listed = ", ".join(f"{name} {address}" for name, address in addresses.items()) or "none"
@@ -41,11 +43,11 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
     outer = [address for name, address in addresses.items() if not name.startswith(_INNER)]
     if len(outer) == 1:
         return outer[0]
-    by_ssh = f"SSH reached this host as {reached}, which other hosts cannot use"
+    inner = f"the controller reached this host as {reached}, which other hosts cannot use"
     raise LaunchError(
         error_line(
             "",
-            problem=by_ssh if reached else "the connection names no address of this host",
+            problem=inner if reached else "the connection names no address of this host",
             fix=f"Choose one of its addresses with --interface NAME: {listed}",
         )
     )
@@ -96,9 +98,13 @@ def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple
         return replace(host, address=address)
 
     answers = map_hosts(catch_errors(locate), hosts, len(hosts))
-    wrong = [one for one in answers if isinstance(one, LaunchError)]
-    if wrong:
-        raise LaunchError("; ".join(map(str, wrong)))
+    failed = [
+        (host.name, str(one).removeprefix(f"{host.name}: "))
+        for host, one in zip(hosts, answers, strict=True)
+        if isinstance(one, LaunchError)
+    ]
+    if failed:
+        raise LaunchError("; ".join(problem_lines(failed)))
     found = tuple(one for one in answers if isinstance(one, Host))
     for name, why in sharing({host.name: host.address for host in found}).items():
         raise LaunchError(error_line(name, problem=why))

@@ -1,7 +1,8 @@
 """Problems of a checked host, and its differences from the other hosts. Pure."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,6 +22,8 @@ from results.host_facts import HOST_FACTS
 _SKEW_SECONDS = 1.0
 _FREE_BYTES = 1 << 30
 _USED_MIB = 500
+# Names in a line of hosts that have the same problem.
+_MOST_NAMES = 4
 _INSTALL = "Run 'fab hosts.install' with the same hosts"
 # Facts in which the hosts of a job must or should be alike, by column.
 _ALIKE = {
@@ -92,6 +95,25 @@ def taken(holder: dict[str, Any]) -> str:
         problem=f"another controller uses this host: {described(holder)}",
         fix="Wait for it, or end it with 'fab hosts.stop' and the same hosts",
     )
+
+
+def without_name(problem: str, name: str) -> str:
+    """Return a problem with a placeholder for its host, to find equal ones."""
+    # Not in '-n1', an option of srun.
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "{host}", problem)
+
+
+def problem_lines(found: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a line per problem of (host, problem); hosts share an equal one."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for name, problem in found:
+        alike.setdefault(without_name(problem, name), []).append((name, problem))
+    return [f"{_names([name for name, _ in same])}: {same[0][1]}" for same in alike.values()]
+
+
+def _names(names: Sequence[str]) -> str:
+    shown, more = names[:_MOST_NAMES], len(names) - _MOST_NAMES
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def usage_text(usage: dict[str, Any]) -> str:

@@ -11,7 +11,13 @@ from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.terminal import echo
 from launch.hosts import Host
 from launch.preflight.check import examine
-from launch.preflight.findings import HostReport, Requirements, value
+from launch.preflight.findings import (
+    HostReport,
+    Requirements,
+    problem_lines,
+    value,
+    without_name,
+)
 from launch.transport.line import Starter
 
 _COLUMNS = {
@@ -37,9 +43,10 @@ class Progress:
     def __init__(self, hosts: int) -> None:
         self._hosts, self._done = hosts, 0
         self._held: list[str] = []
+        self._first: dict[str, str] = {}
         self._lock = threading.Lock()
         self._late = False
-        self._timer = threading.Timer(_QUIET_SECONDS, self._begin)
+        self._timer = threading.Timer(_QUIET_SECONDS, self.begin)
         self._timer.daemon = True
         self._timer.start()
 
@@ -47,10 +54,16 @@ class Progress:
         """Take the next host that is connected or finished."""
         with self._lock:
             self._done += bool(one.problems or one.facts)
-            state = "; ".join(one.problems) or ("answered" if one.facts else "connected")
+            state = self._failure(one) or ("answered" if one.facts else "connected")
             self._held.append(f"[{self._done}/{self._hosts}] {one.host.name}: {state}")
             if self._late:
                 self._print()
+
+    def _failure(self, one: HostReport) -> str:
+        """Return the problems of a host; only its first host if others have the same."""
+        problems, name = "; ".join(one.problems), one.host.name
+        first = self._first.setdefault(without_name(problems, name), name)
+        return problems if first == name else f"the problem of {first}"
 
     def close(self) -> None:
         """Stop printing."""
@@ -58,7 +71,8 @@ class Progress:
         with self._lock:
             self._late = False
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Print the hosts so far, and each next one."""
         with self._lock:
             self._late = True
             self._print()
@@ -75,7 +89,7 @@ def reported(hosts: Sequence[Host], start: Starter, wanted: Requirements) -> lis
 
 
 def show(found: Sequence[HostReport], console: Screen | None = None) -> None:
-    """Print the table, then one line per problem and note.
+    """Print the table, then one line per different problem and per note.
 
     PyTorch has a column if a host has it.
     """
@@ -117,8 +131,8 @@ def host_row(one: HostReport) -> list[str]:
 
 
 def lines(found: Sequence[HostReport]) -> list[str]:
-    """Return one line per problem, note and measured pair, then a summary."""
-    listed = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
+    """Return one line per different problem, note and measured pair, then a summary."""
+    listed = problem_lines((one.host.name, each) for one in found for each in one.problems)
     listed += [f"{one.host.name}: note: {note}" for one in found for note in one.notes]
     listed += [
         f"{one.host.name} to {name}: {pair['ms']:.2f} ms, {pair['mb_s']:.0f} MB/s"

@@ -128,7 +128,7 @@ def _kernel_table(path: str) -> dict[str, str]:
 
 
 def reached() -> list[str]:
-    """Return the address by which SSH reached this machine, if it did."""
+    """Return the address by which the controller reached this machine, if it is known."""
     return os.environ.get("SSH_CONNECTION", "").split()[2:3]
 
 

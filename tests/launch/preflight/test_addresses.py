@@ -26,11 +26,15 @@ def test_a_host_with_one_network_needs_no_choice(reached: str) -> None:
 @pytest.mark.parametrize(
     ("reached", "interface", "why"),
     [
-        ("::1", "", "SSH reached this host as ::1, which other hosts cannot use. Choose"),
+        (
+            "::1",
+            "",
+            "the controller reached this host as ::1, which other hosts cannot use. Choose",
+        ),
         (
             "127.0.0.1",
             "",
-            "SSH reached this host as 127.0.0.1, which other hosts cannot use. Choose",
+            "the controller reached this host as 127.0.0.1, which other hosts cannot use. Choose",
         ),
         ("", "", "the connection names no address of this host"),
         (
@@ -53,9 +57,9 @@ def test_a_host_says_where_it_is() -> None:
 
 
 @pytest.mark.program
-def test_every_host_without_an_address_is_told_of() -> None:
+def test_hosts_without_an_address_are_named_in_one_line() -> None:
     hosts = [replace(this_machine(), name=f"node0{n}") for n in (1, 2)]
-    with pytest.raises(LaunchError, match=r"node01: --interface no.*; node02: --interface no"):
+    with pytest.raises(LaunchError, match=r"^node01, node02: --interface no: "):
         located(start_local, hosts, "no")
 
 

@@ -19,7 +19,9 @@ from launch.preflight.findings import (
     notes,
     problems,
 )
-from launch.preflight.table import lines, show
+from launch.preflight.table import Progress, lines, show
+from launch.remote.errors import PreflightError
+from launch.setup import check_reports
 from launch.transport.line import FLAGS, LOADER, sources
 from tests.support.hosts.host_reports import FIT
 
@@ -194,6 +196,33 @@ def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1.8.0*" in text
     assert "gone: no [way]" in text
     assert text.splitlines()[-1] == "2 of 4 hosts are ready"
+
+
+def test_hosts_that_fail_alike_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def failed(name: str, why: str) -> HostReport:
+        return HostReport(host=Host(name=name, address="", cpus=0, gpus=0), problems=(why,))
+
+    alike = [failed(f"n{n}", f"srun: denied. Run: srun -n1 -w n{n} true") for n in range(1, 65)]
+    found = [alike[0], failed("n99", "srun: n99 is down"), *alike[1:]]
+    assert lines(found) == [
+        "n1, n2, n3, n4 and 60 more: srun: denied. Run: srun -n1 -w n1 true",
+        "n99: srun: n99 is down",
+        "0 of 65 hosts are ready",
+    ]
+    with pytest.raises(PreflightError) as refused:
+        check_reports(found)
+    assert str(refused.value).count("srun") == 3
+    progress = Progress(len(found))
+    for one in found[:4]:
+        progress.report(one)
+    progress.begin()
+    progress.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "[1/65] n1: srun: denied. Run: srun -n1 -w n1 true",
+        "[2/65] n99: srun: n99 is down",
+        "[3/65] n2: the problem of n1",
+        "[4/65] n3: the problem of n1",
+    ]
 
 
 def test_pytorch_has_a_column_if_a_host_has_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,14 +30,13 @@ def test_a_batch_script_sweeps_over_its_nodes_and_reports(tmp_path: Path) -> Non
     assert (tmp_path / "run" / "report" / "index.html").is_file()
 
 
-def test_a_step_that_slurm_does_not_allow_is_one_line_per_host(tmp_path: Path) -> None:
+def test_a_step_that_slurm_does_not_allow_is_one_line_for_all_hosts(tmp_path: Path) -> None:
     words = ["--hosts", "n1:1,n2:1", "--via", VIA.replace("-N1", "--jobid 77 -N1")]
     done = slurm.run(tmp_path / "lab", [str(FAB), "hosts.check", *words], ROOT)
     assert done.returncode == 3, done.stderr
-    for name in ("n1", "n2"):
-        (line,) = [one for one in done.stdout.splitlines() if one.startswith(f"{name}: ")]
-        assert "'srun' ended with exit code 1 before a shell started on the host: srun: " in line
-        assert "Invalid job id" in line
+    (line,) = [one for one in done.stdout.splitlines() if "srun" in one]
+    assert line.startswith("n1, n2: 'srun' ended with exit code 1 before a shell started on the ")
+    assert "Invalid job id" in line
 
 
 def test_a_node_that_is_down_is_named(tmp_path: Path) -> None:
