@@ -35,8 +35,10 @@ if __name__ == "__main__":
     check_python("bench.auto_batch")
 
 from bench import events
+from bench.engines import ddp
+from bench.engines.engine import find_comm
 from bench.errors import SmallShareError, SpecError, error_line
-from bench.kvstores import find_kvstore
+from bench.kvstores import COMMS
 from bench.networks import describe
 from bench.settings.modes import IMAGENET_IMAGES
 from bench.training.options import MOST_BATCH, Options, empty, parse
@@ -433,12 +435,13 @@ def oom_kills(proc: Path = Path("/proc/vmstat"), cgroup: Path = _CGROUP) -> int 
     return sum(found) if found else None
 
 
-def advice(batch: int, devices: int) -> str:
-    """Return the out-of-memory message with three possible fixes."""
+def advice(batch: int, devices: int, *, mirror: bool = True) -> str:
+    """Return the out-of-memory message with fixes; `mirror` is one of MXNet's."""
+    fixes = ["set MXNET_BACKWARD_DO_MIRROR=1, which recomputes some results"] if mirror else []
     return (
         f"out of memory: a batch of {batch} on {devices} device{'s' * (devices > 1)} does not "
-        f"fit. Use a smaller batch ('python -m bench.auto_batch' finds the largest that fits), set "
-        f"MXNET_BACKWARD_DO_MIRROR=1, which recomputes some results, or use fewer devices"
+        f"fit. Use a smaller batch ('python -m bench.auto_batch' finds the largest that fits), "
+        f"{', '.join([*fixes, 'or use fewer devices'])}"
     )
 
 
@@ -447,14 +450,11 @@ def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
 
     Raises SpecError if none fits.
     """
-    if find_kvstore(options.kv_store).servers:
-        raise SpecError(
-            error_line(
-                "--kv-store",
-                expected="device or local, because a batch must fit each worker alone",
-                got=options.kv_store,
-            )
-        )
+    comms = ddp.COMMS if options.engine == "torch" else COMMS
+    if find_comm(comms, options.kv_store).spans:
+        alone = " or ".join(name for name in ("device", "local", "none") if name in comms)
+        expected = f"{alone}, because a batch must fit each worker alone"
+        raise SpecError(error_line("--kv-store", expected=expected, got=options.kv_store))
     if options.test_io or options.bandwidth:
         raise SpecError(
             error_line(

@@ -195,7 +195,8 @@ def _fail(error: Exception, code: int) -> NoReturn:
 
 def _explain(error: Exception, options: Options | None) -> NoReturn:
     if options and is_out_of_memory(error):
-        error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
+        whole, mirror = options.global_batch or options.batch_size, options.engine == "mxnet"
+        error = MemoryError(advice(whole, options.devices, mirror=mirror))
     if isinstance(error, MemoryError | FloatingPointError):
         echo_error(error)
     elif events.STREAM_VARIABLE in os.environ:

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bench.auto_batch import BatchProbe, find, narrowed
 from bench.data.partition import whole_data
+from bench.engines.catalog import find_engine
 from bench.errors import SpecError, error_line, parse_int
 from bench.settings.secrets import revealed
 from bench.sweep import Sweep
 from bench.training.options import MOST_BATCH
-from bench.trial import Trial
+from bench.trial import FIELDS, Trial
 from im2rec_tools.terminal import echo
 from launch.hosts import Host
 from launch.job.plan import plan
@@ -28,18 +29,28 @@ _ALIKE = (
 )
 
 
+# Fields that change the memory of a batch, but keep points comparable.
+_CHANGING = ("engine", "channels_last", "compile")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Layout of a point's processes and devices on one machine."""
+    """Layout of a point's processes and devices on one machine.
+
+    `variant` has the engine and its settings that change how much memory a batch needs, unless all
+    have their defaults.
+    """
 
     devices: int
     store: str
     workers: int
     servers: int
+    variant: tuple[str, ...] = field(default=(), repr=False)
 
     def holds(self, other: "Layout") -> bool:
         """Return whether a batch that fits this layout fits the other."""
         alike = self.devices == other.devices and self.store == other.store
+        alike = alike and self.variant == other.variant
         return alike and self.workers >= other.workers and self.servers >= other.servers
 
 
@@ -128,8 +139,13 @@ def _name(alike: Sequence[Trial]) -> str:
 
 
 def _key(alike: Sequence[Trial], limit: int) -> str:
-    layouts = sorted({str(_layout(trial)) for trial in alike})
-    return json.dumps([limit, *(alike[0].value(field) for field in _ALIKE), *layouts])
+    layouts = {layout_of(trial) for trial in alike}
+    words = [*sorted({str(one) for one in layouts}), *sorted({*map(_words, layouts)} - {""})]
+    return json.dumps([limit, *(alike[0].value(name) for name in _ALIKE), *words])
+
+
+def _words(layout: Layout) -> str:
+    return " ".join(layout.variant)
 
 
 def _in_order(what: Sweep, trials: list[Trial]) -> Sweep:
@@ -144,7 +160,7 @@ def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -
 
     The fullest layout comes first.
     """
-    layouts = {_layout(trial): trial for trial in trials}
+    layouts = {layout_of(trial): trial for trial in trials}
     done: list[Layout] = []
     batch = 0
     for layout in sorted(layouts, key=lambda one: (-one.devices * one.workers, -one.servers)):
@@ -160,13 +176,18 @@ def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -
     return batch
 
 
-def _layout(trial: Trial) -> Layout:
+def layout_of(trial: Trial) -> Layout:
+    """Return the layout of a trial's processes that share memory."""
     # Other processes on the machine do not share a GPU's memory.
     shared = trial.layout.device == "cpu"
     kind = "device" if "device" in trial.layout.kvstore else "local"
+    filled = {"device": trial.layout.device, "devices": 1, "devices_per_host": 1}
+    find_engine(trial.engine).fill(filled)
+    changed = [name for name in _CHANGING if trial.value(name) != FIELDS[name].default]
     return Layout(
         devices=trial.layout.devices_per_worker,
-        store=kind if trial.layout.devices_per_worker > 1 else "local",
+        store=kind if trial.layout.devices_per_worker > 1 else str(filled["kvstore"]),
+        variant=tuple(f"{name} {trial.value(name)}" for name in changed),
         workers=trial.workers if shared else 1,
         servers=trial.servers if shared else 0,
     )

@@ -16,7 +16,7 @@ OPTIMIZERS = ("sgd", "nag", "adam")
 # Networks whose gradients fill one bucket of DistributedDataParallel.
 ONE_BUCKET = ("tiny", "mlp")
 # Options of a worker that act in MXNet only.
-_MXNET_ONLY = ("monitor", "profile_worker_suffix", "profile_server_suffix", "auto_batch", "costs")
+_MXNET_ONLY = ("monitor", "profile_worker_suffix", "profile_server_suffix", "costs")
 
 
 def checked_comm(name: str) -> str:

@@ -23,9 +23,10 @@ from bench.auto_batch import (
     saving_options,
 )
 from bench.errors import SpecError
+from bench.sweep import load_sweep
 from bench.training.options import parse
 from bench.trial import make
-from launch.auto_batch import Layout
+from launch.auto_batch import Layout, layout_of
 from launch.hosts import ROOT
 from tests.support.programs.commands import SWEEP, refusal, sweep_file
 from tests.support.repeats import slow
@@ -282,6 +283,17 @@ def test_a_layout_with_more_processes_speaks_for_those_with_fewer() -> None:
     assert full.holds(Layout(devices=1, store="local", workers=1, servers=0))
     assert not full.holds(Layout(devices=2, store="local", workers=1, servers=0))
     assert not full.holds(Layout(devices=1, store="local", workers=4, servers=2))
+    other = Layout(devices=1, store="local", workers=1, servers=0, variant=("engine torch",))
+    assert not full.holds(other)
+
+
+def test_a_batch_is_tried_with_each_engine_and_memory_format_of_a_network(tmp_path: Path) -> None:
+    text = TRAINED + "[[points]]\nengine = ['mxnet', 'torch']\n"
+    text += "[[points]]\nengine = 'torch'\nchannels_last = true\n"
+    found = [layout_of(trial) for trial in load_sweep(str(sweep_file(tmp_path, text))).trials]
+    torch = "engine torch"
+    assert [one.variant for one in found] == [(), (torch,), (torch, "channels_last True")]
+    assert [one.store for one in found] == ["local", "none", "none"]
 
 
 @pytest.mark.parametrize(

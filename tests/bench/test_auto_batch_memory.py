@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from bench.auto_batch import is_out_of_memory, largest
+from bench.auto_batch import advice, is_out_of_memory, largest
 from bench.engines.mxnet import MXNET
 from bench.kvstores import COMMS, find_kvstore
 from bench.notes import Note, NoteKind, texts
@@ -19,11 +19,13 @@ from tests.support.paths import ROOT
 TINY = ["--network=tiny", "--num-classes=10", "--kv-store=local"]
 
 
-def limited(module: str, *words: str) -> subprocess.CompletedProcess[str]:
+def limited(
+    module: str, *words: str, kind: int = resource.RLIMIT_AS
+) -> subprocess.CompletedProcess[str]:
     """Run the program with 1.6 GB of address space; MXNet takes about 1 GB of it."""
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (1_600_000_000, 1_600_000_000))
+        resource.setrlimit(kind, (1_600_000_000, 1_600_000_000))
 
     return subprocess.run(
         [sys.executable, "-m", module, *TINY, *words],
@@ -50,10 +52,21 @@ def test_a_batch_that_does_not_fit_gets_one_line_with_three_ways_out() -> None:
         assert "Traceback" not in done.stderr
 
 
+def test_each_engine_has_its_own_ways_out_of_too_little_memory() -> None:
+    assert "MIRROR=1, which recomputes some results, or use fewer devices" in advice(8, 2)
+    assert advice(8, 1, mirror=False).endswith("finds the largest that fits), or use fewer devices")
+
+
 @pytest.mark.mxnet
 @pytest.mark.slow
-def test_the_largest_batch_that_fits_is_found() -> None:
-    done = limited("bench.auto_batch", "--image-shape=3,1200,1200")
+@pytest.mark.parametrize("engine", ["mxnet", "torch"])
+def test_the_largest_batch_that_fits_is_found(engine: str) -> None:
+    words, kind = ["--image-shape=3,1200,1200"], resource.RLIMIT_AS
+    if engine == "torch":
+        pytest.importorskip("torch", reason="needs PyTorch: make torch")
+        words = ["--image-shape=3,3600,3600", "--engine=torch", "--kv-store=none"]
+        kind = resource.RLIMIT_DATA  # its libraries reserve more addresses
+    done = limited("bench.auto_batch", *words, kind=kind)
     assert done.returncode == 0, done.stderr
     found = int(done.stdout.split()[0])
     tried = {int(line.split()[0]): "not" in line for line in done.stderr.splitlines()}
@@ -66,6 +79,7 @@ def test_the_largest_batch_that_fits_is_found() -> None:
 def test_mistakes_of_auto_batch_are_one_line() -> None:
     for words, said in (
         (["--kv-store=dist_sync"], "expected device or local"),
+        (["--kv-store=ddp", "--engine=torch"], "expected none, because a batch must fit each"),
         (["--network=x"], "unknown network 'x'"),
     ):
         done = limited("bench.auto_batch", *words)
@@ -93,6 +107,9 @@ def test_doubling_and_bisection_find_the_limit(limit: int) -> None:
         (RuntimeError("MXNetError: Failed to allocate CPU Memory"), True),
         (RuntimeError("cudaMalloc retry failed: out of memory"), True),
         (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has"), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp] Error code 12 (Cannot allocate"), False),
+        (RuntimeError("DefaultCPUAllocator: can't allocate: (Cannot allocate memory)"), True),
         (ValueError("shapes differ"), False),
     ],
 )

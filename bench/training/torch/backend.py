@@ -17,7 +17,7 @@ from bench.training.optimizer import Schedule, described, is_constant
 from bench.training.options import Options
 from bench.training.torch import batches, checkpoint
 from bench.training.torch.rendezvous import Job, join
-from bench.training.torch.worker import Step, build_step
+from bench.training.torch.worker import Step, build_step, device_of
 from im2rec_tools.terminal import echo
 
 
@@ -231,7 +231,8 @@ def connect(options: Options) -> TorchBackend:
 
     Raises SpecError if the job is not the requested one.
     """
-    job = join() if COMMS[options.kv_store].spans else Job()
+    gpu = device_of(options).index  # None for a CPU
+    job = join(gpu) if COMMS[options.kv_store].spans else Job()
     if options.expect_workers not in {0, job.num_workers}:
         expected = f"{options.expect_workers} workers in the job"
         raise SpecError(error_line("--expect-workers", expected=expected, got=job.num_workers))

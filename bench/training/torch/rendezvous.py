@@ -1,7 +1,8 @@
 """Rendezvous of a job's workers, and their messages outside of training.
 
-Rank 0 holds PyTorch's store, at the address and port of the plan. Gloo connects CPUs, NCCL GPUs;
-messages outside of training always go over gloo, so that they never wait for a GPU.
+Rank 0 holds PyTorch's store, at the address and port of the plan. Gloo connects CPUs, NCCL GPUs.
+NCCL refuses two workers on one GPU, so gloo connects those too. Messages outside of training always
+go over gloo, so that they never wait for a GPU.
 """
 
 import fcntl
@@ -74,8 +75,18 @@ class Job:
         return tuple(summed.tolist())
 
 
-def join() -> Job:
-    """Return this worker's place in its job, after all workers have met."""
+def backends(gpus: Sequence[bytes]) -> str:
+    """Return what connects workers, by the ids of their GPUs; CPUs have none."""
+    if not gpus:
+        return "gloo"
+    return "cpu:gloo,cuda:nccl" if len(set(gpus)) == len(gpus) else "cpu:gloo,cuda:gloo"
+
+
+def join(gpu: int | None = None) -> Job:
+    """Return this worker's place in its job, after all workers have met.
+
+    `gpu` is the number of its GPU, None for a CPU.
+    """
     rank, workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if own := os.environ.get("MXSCALE_ADDRESS", ""):
         name = interface_of(own)
@@ -83,7 +94,11 @@ def join() -> Job:
             os.environ.setdefault(variable, name)
     store = _store(rank, workers)
     events.say("reached")
-    kinds = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    gpus = []
+    if gpu is not None:
+        store.set(f"gpu {rank}", str(torch.cuda.get_device_properties(gpu).uuid))
+        gpus = [store.get(f"gpu {other}") for other in range(workers)]
+    kinds = backends(gpus)
     dist.init_process_group(kinds, store=store, rank=rank, world_size=workers, timeout=_LONGEST)
     events.say("registered")
     return Job(rank=rank, num_workers=workers)

@@ -115,3 +115,17 @@ def test_gpus_without_a_build_for_them_are_one_error() -> None:
         pytest.skip("needs a build of PyTorch for CPU, or no GPU")
     with pytest.raises(SpecError, match=r"^--gpus: PyTorch 2.* finds no GPU"):
         steps(f"{TINY} --kv-store none --batch-size 2 --gpus 0")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "kinds"),
+    [
+        ([], "gloo"),
+        ([b"GPU-1", b"GPU-2"], "cpu:gloo,cuda:nccl"),
+        ([b"GPU-1", b"GPU-1"], "cpu:gloo,cuda:gloo"),  # NCCL refuses two workers on one GPU
+    ],
+)
+def test_workers_that_share_a_gpu_are_connected_by_gloo(gpus: list[bytes], kinds: str) -> None:
+    from bench.training.torch.rendezvous import backends  # noqa: PLC0415 - needs PyTorch
+
+    assert backends(gpus) == kinds
