@@ -13,26 +13,30 @@ servers and the scheduler inject theirs after the rendezvous. The kinds in `once
 the first try of a repeat only (MXSCALE_TRY).
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
 import sys
 import time
+from collections import namedtuple
 from contextlib import suppress
-from typing import Any, NamedTuple, NoReturn
 
 from bench.events import say
 
+TYPE_CHECKING = False  # as in bench.events
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
-class Noise(NamedTuple):
+
+class Noise(namedtuple("Noise", ("within", "correlation", "between"), defaults=(0.0, 0.0, 0.0))):
     """Relative standard deviations of windows within a process and between processes.
 
     A window keeps the share `correlation` of the previous window's deviation: AR(1).
     """
 
-    within: float = 0.0
-    correlation: float = 0.0
-    between: float = 0.0
+    __slots__ = ()
 
 
 def factors(noise: Noise, seed: str, count: int) -> list[float]:

@@ -1,9 +1,14 @@
 """The rule that ends measuring, without NumPy: precision, windows, seconds."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
+from collections import namedtuple
 from functools import lru_cache
-from typing import NamedTuple
+
+TYPE_CHECKING = False  # simulated processes load no typing
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Counted windows before measuring may end; a third of them is the pilot of the precision.
 LEAST_WINDOWS = 9
@@ -23,15 +28,13 @@ def is_checkpoint(count: int) -> bool:
     return look == count
 
 
-class Budget(NamedTuple):
+class Budget(namedtuple("Budget", ("precision", "windows", "seconds"), defaults=(0.0,))):
     """The precision and the limits of measuring a point, without warm-up.
 
     precision 0: run all `windows`; seconds 0: no time limit.
     """
 
-    precision: float
-    windows: int
-    seconds: float = 0.0
+    __slots__ = ()
 
 
 def end_reason(seconds: Sequence[float], budget: Budget, warmup: int = 0) -> str:
