@@ -4,9 +4,11 @@ It has no name: each worker opens the others' by their process, so that nothing 
 one is killed.
 """
 
+import hashlib
 import mmap
 import os
 import secrets
+import struct
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from bench.training.torch.rendezvous import Job
 
 # Before the values: a random number, which shows that a file is the worker's.
 _HEAD = 64
+# Hash of a worker's address, its process, a descriptor there, and the memory's first bytes.
+_OFFER = struct.Struct(f"<32sqq{_HEAD}s")
 
 
 def open_shared(job: Job, size: int) -> list[Any] | None:
@@ -32,19 +36,20 @@ def open_shared(job: Job, size: int) -> list[Any] | None:
     os.ftruncate(number, _HEAD + size)
     token = secrets.token_bytes(_HEAD)
     os.pwrite(number, token, 0)
-    own = (os.environ.get("MXSCALE_ADDRESS", ""), os.getpid(), number, token)
-    offers: list[Any] = [None] * job.num_workers
-    dist.all_gather_object(offers, own)
-    found = opened(offers, size)
+    address = hashlib.sha256(os.environ.get("MXSCALE_ADDRESS", "").encode()).digest()
+    own = torch.tensor(list(_OFFER.pack(address, os.getpid(), number, token)), dtype=torch.uint8)
+    gathered = [torch.empty_like(own) for _ in range(job.num_workers)]
+    dist.all_gather(gathered, own)
+    found = opened([_OFFER.unpack(bytes(one.tolist())) for one in gathered], size)
     everywhere = not job.any(found is None)  # after the others have opened it
     os.close(number)
     return found if everywhere else None
 
 
-def opened(offers: list[tuple[str, int, int, bytes]], size: int) -> list[Any] | None:
+def opened(offers: list[tuple[bytes, int, int, bytes]], size: int) -> list[Any] | None:
     """Return the memory of each worker; None if one of them is out of reach.
 
-    A worker offers its address, its process, a descriptor there, and the memory's first bytes.
+    A worker offers what `_OFFER` holds.
     """
     if os.environ.get(SHARED_VARIABLE) == "0" or len({address for address, *_ in offers}) > 1:
         return None

@@ -45,13 +45,13 @@ def test_one_worker_trains_as_without_kvstore(monkeypatch: pytest.MonkeyPatch) -
     assert kvstore.any_worker(kvstore.open_kvstore(parse([*TINY.split()])), ballot=0, vote=True)
 
 
-def offered(size: int = 64) -> tuple[tuple[str, int, int, bytes], int]:
+def offered(size: int = 64) -> tuple[tuple[bytes, int, int, bytes], int]:
     """Return what a worker offers to the others, and its descriptor."""
     token = os.urandom(64)
     number = os.memfd_create("test")
     os.write(number, token)
     os.ftruncate(number, 64 + size)
-    return ("192.0.2.1", os.getpid(), number, token), number
+    return (b"192.0.2.1", os.getpid(), number, token), number
 
 
 def test_workers_of_one_host_write_to_the_same_memory(job: Any) -> None:
@@ -80,7 +80,7 @@ def test_workers_that_cannot_share_memory_send_their_gradients(
         if lacks == "wish":
             monkeypatch.setenv("MXSCALE_SHARED_MEMORY", "0")
         other = {
-            "address": ("192.0.2.2", process, number, token),
+            "address": (b"192.0.2.2", process, number, token),
             "process": (address, process, 1 << 20, token),
             "token": (address, process, number, os.urandom(64)),
             "wish": first,
