@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STREAM_VARIABLE = "MXSCALE_EVENTS"
 _STDOUT, _MARK = 1, "\x1f"
+# Fact of a worker that passes on what a program prints.
+REPORTED = "reported"
 KINDS = frozenset(
     {
         *("reached", "registered", "refused"),

@@ -33,6 +33,7 @@ class NoteKind(StrEnum):
     LOG_DOUBTFUL = "log-doubtful"
     LOG_NOT_TRAINING = "log-not-training"
     LOG_EVALUATION = "log-evaluation"
+    PRINTED_CONTRADICTED = "printed-contradicted"
     # Interference on the machines during the windows.
     OTHER_PROGRAMS = "other-programs"
     STOLEN = "stolen-time"
@@ -93,6 +94,7 @@ class NoteKind(StrEnum):
     BANDWIDTH_ALONE = "bandwidth-alone"
     # Imported figures.
     NOT_OURS = "not-ours"
+    REPORTED = "reported"
     LOG_LINES = "log-lines"
     LOG_SPOILT = "log-spoilt"
     LOG_LEFT_OUT = "log-left-out"

@@ -67,7 +67,9 @@ def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[
     beyond = [count * devices for count in within(hosts)[1:]]
     made = []
     for name, store in _engines_and_stores(full_point, hosts, devices):
-        spans = find_comm(find_engine(name).comms, store).spans
+        # A program spans hosts if it gets their addresses.
+        gets_hosts = "{host" in str(full_point.get("command"))
+        spans = find_comm(find_engine(name).comms, store).spans or gets_hosts
         # Without a kvstore, the engine chooses one for each count.
         chosen = {"kvstore": store} if "kvstore" in full_point or not spans else {}
         chosen |= {"engine": name} if isinstance(full_point.get("engine"), list) else {}
@@ -90,7 +92,9 @@ def _engines_and_stores(
     Without a kvstore, it is the one that the engine uses on all devices.
     """
     for name in map(str, _listed(point.get("engine", "mxnet"))):
-        filled = {"device": "cpu", "devices": hosts * devices, "devices_per_host": devices}
+        filled: Fields = {"device": "cpu", "devices": hosts * devices, "devices_per_host": devices}
+        given = {one: point.get(one) for one in ("command", "format")}
+        filled |= {one: value for one, value in given.items() if isinstance(value, str | list)}
         if "kvstore" not in point:
             find_engine(name).fill(filled)
         for store in _listed(point.get("kvstore", filled.get("kvstore"))):

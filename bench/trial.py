@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 from bench.engines.catalog import find_engine
 from bench.engines.engine import Comm, find_comm
 from bench.engines.faults import Fault, fault
-from bench.engines.options import FakeOptions, MxnetOptions, TorchOptions
+from bench.engines.options import FakeOptions, MxnetOptions, ProgramOptions, TorchOptions
 from bench.errors import SpecError, error_line, quoted, unknown
 from bench.kvstores import check_bandwidth
 from bench.networks.catalog import NETWORKS, check_images, checked_layers, describe, named
@@ -41,7 +41,9 @@ class Trial:
     """
 
     engine: str = setting(
-        "Engine: mxnet and torch train, fake simulates training", "mxnet", role=Role.ORIGIN
+        "Engine: mxnet and torch train, command runs a program, fake simulates",
+        "mxnet",
+        role=Role.ORIGIN,
     )
     mode: str = setting(
         "Measurement: training on synthetic or real images, input pipeline, or kvstore bandwidth",
@@ -55,6 +57,7 @@ class Trial:
     data: Data
     mxnet: MxnetOptions
     torch: TorchOptions
+    program: ProgramOptions
     fake: FakeOptions
 
     @property
@@ -110,6 +113,11 @@ class Trial:
     def scripted(self) -> bool:
         """Whether its engine simulates instead of measuring."""
         return find_engine(self.engine).scripted
+
+    @property
+    def reported(self) -> bool:
+        """Whether its throughput is what a program reports, not measured by mxscale."""
+        return bool(self.program.command) and not self.scripted
 
     @property
     def comm(self) -> Comm:
@@ -359,7 +367,8 @@ def _check_layout(trial: Trial) -> None:
                 got=layout.devices,
             )
         )
-    if layout.devices_per_worker > layout.devices_per_host:
+    alone = bool(trial.program.command)  # its one process stands for all hosts
+    if layout.devices_per_worker > layout.devices_per_host and not alone:
         raise SpecError(
             error_line(
                 "devices_per_worker",
@@ -367,7 +376,8 @@ def _check_layout(trial: Trial) -> None:
                 got=layout.devices_per_worker,
             )
         )
-    if trial.worker_hosts > 1 and layout.devices_per_host % layout.devices_per_worker:
+    uneven = layout.devices_per_host % layout.devices_per_worker
+    if trial.worker_hosts > 1 and uneven and not alone:
         raise SpecError(
             error_line(
                 "devices_per_worker",
@@ -414,7 +424,8 @@ def _check_batch(trial: Trial) -> None:
 
 
 def _check_data(trial: Trial) -> None:
-    reads = trial.mode in {"real", "test-io"}
+    alone = bool(trial.program.command)  # it reads its own data, and trains as long as it likes
+    reads = trial.mode in {"real", "test-io"} and not alone
     if not reads and (trial.data.train or trial.data.val):
         raise SpecError(
             error_line(
@@ -442,7 +453,7 @@ def _check_data(trial: Trial) -> None:
         raise SpecError(
             error_line("stop_accuracy", expected="data_val", got="none", fix="Set data_val")
         )
-    if not reads and trial.measuring.windows == 0:
+    if not (reads or alone) and trial.measuring.windows == 0:
         raise SpecError(
             error_line(
                 "windows", expected="1 or more on synthetic data, which has no epochs", got="0"

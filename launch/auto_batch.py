@@ -76,6 +76,9 @@ def check_fitting(what: Sweep, hosts: Sequence[Host]) -> None:
                     fix="Leave out --auto-batch",
                 )
             )
+        if trial.reported:
+            problem = f"{trial.name} runs a program, which allocates its own memory"
+            raise SpecError(error_line("--auto-batch", problem=problem, fix="Set batch_per_device"))
         if trial.mode not in {"synthetic", "real"}:
             raise SpecError(
                 error_line(

@@ -135,7 +135,7 @@ def earlier_runs(folder: Path, hosts: Iterable[str], own: Path | None = None) ->
         EarlierRun(trial=one.trial, seconds=one.elapsed_seconds, window_seconds=_windows(one))
         for run in newest
         for one in _records(run)
-        if one.status == "ok" and one.elapsed_seconds > 0 and not one.source
+        if one.status == "ok" and one.elapsed_seconds > 0 and not one.imported
         if names.issuperset(one.identity.hosts)
     ]
 

@@ -4,18 +4,21 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from shutil import which
 from typing import Any
 
 from bench.engines.catalog import ENGINES
+from bench.engines.command.program import PLACEHOLDER
 from bench.environment import installed_version
 from bench.errors import error_line, parse_int, quoted
+from bench.settings import secrets
 from bench.settings.secrets import is_secret, masked_word
 from bench.sweep import Sweep
 from bench.trial import Trial
 from im2rec_tools.terminal import echo
 from launch import hostfile
 from launch.data_shares import manifests
-from launch.hosts import Host, HostOptions, Login, pretend, rehearse, this_machine
+from launch.hosts import ROOT, Host, HostOptions, Login, pretend, rehearse, this_machine
 from launch.install import own_code
 from launch.preflight.check import check_interpreters, interpreter_facts
 from launch.preflight.findings import HostReport, Requirements, problem_lines
@@ -225,6 +228,8 @@ def local_setup(what: Sweep) -> ClusterSetup:
 
 def _check_packages(trials: Sequence[Trial]) -> None:
     """Raise LaunchError if this environment lacks the package of a trial's engine."""
+    for trial in (one for one in trials if one.reported):
+        _check_program(trial)
     for trial, name in ((one, name) for one in trials for name in one.engines):
         engine = ENGINES[name]
         if engine.package and not trial.mxnet.python and not installed_version(engine.package):
@@ -232,6 +237,17 @@ def _check_packages(trials: Sequence[Trial]) -> None:
             borrowed = name != trial.engine
             where = f"kvstore {trial.comm.name!r}" if borrowed else f"engine {name!r}"
             raise LaunchError(error_line(where, expected=engine.title, got=got, fix=engine.install))
+
+
+def _check_program(trial: Trial) -> None:
+    """Raise LaunchError if this machine lacks the program of a trial."""
+    name = trial.program.command[0]
+    path = secrets.variables(trial.layout.env).get("PATH", os.environ.get("PATH", os.defpath))
+    place = ROOT / name if os.sep in name else name
+    if not PLACEHOLDER.search(name) and which(place, path=path) is None:
+        fix = "Install it, or give its path, relative to the checkout or absolute"
+        problem = "there is no such program on this machine"
+        raise LaunchError(error_line(f"command {quoted(name)}", problem=problem, fix=fix))
 
 
 def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...], list[str]]:

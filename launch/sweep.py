@@ -20,6 +20,7 @@ from bench.data.shard_checks import (
 )
 from bench.data.shards import count_images, shards
 from bench.engines.catalog import ENGINES
+from bench.engines.command.program import reported_by
 from bench.engines.worker_options import worker_options
 from bench.environment import describe
 from bench.errors import SpecError
@@ -342,14 +343,12 @@ def check_devices(trial: Trial, where: ClusterSetup) -> None:
         )
     most = min(trial.layout.devices, trial.layout.devices_per_host)
     for host in where.hosts[: trial.worker_hosts] if trial.layout.device == "gpu" else ():
-        if trial.layout.devices_per_worker > host.gpus or (
-            most > host.gpus and not trial.layout.emulate
-        ):
+        each = min(trial.layout.devices_per_worker, most)
+        if each > host.gpus or (most > host.gpus and not trial.layout.emulate):
             raise LaunchError(
                 error_line(
                     trial.name,
-                    expected=f"{most} GPUs on {host.name}, {trial.layout.devices_per_worker} per "
-                    f"worker",
+                    expected=f"{most} GPUs on {host.name}, {each} per worker",
                     got=host.gpus,
                     fix="Reduce devices_per_host, or set emulate = true to let workers share GPUs "
                     "(the report marks the point as oversubscribed)",
@@ -390,6 +389,7 @@ def _point(
         machines=machine_values(monitor.machines),
         failure=failure_of(monitor, verdict),
         validations=validations(monitor.workers),
+        source=reported_by(trial) if trial.reported else "",
     )
     store.append(record)
     compress(logs)

@@ -30,6 +30,7 @@ _INDICATIVE = frozenset(
     {
         *(NoteKind.FEW_REPEATS, NoteKind.WIDE_INTERVAL, NoteKind.NO_INTERVAL),
         *(NoteKind.VERSIONS_UNKNOWN, NoteKind.NOT_OURS, NoteKind.BRIEF),
+        NoteKind.REPORTED,
         # The throughput counts, but the efficiency that the sweep asked for is missing.
         *(NoteKind.BASELINE_FAILED, NoteKind.BASELINE_UNSTABLE),
         NoteKind.BASELINE_OVERSUBSCRIBED,
@@ -134,8 +135,10 @@ def _statistics(point: _Point, *, uninformative: bool) -> Iterator[Note]:
 
 def _unknown(engine: str, repeats: Sequence[RepeatSummary]) -> Iterator[Note]:
     """Yield a note on versions and hardware facts that some repeat did not record."""
-    versions = (find_engine(engine).package or "mxnet", "python")
-    missing = [name for name in versions if not all(one.facts.get(name) for one in repeats)]
+    reported = any(one.trial.reported for one in repeats)
+    versions = () if reported else (find_engine(engine).package or "mxnet", "python")
+    missing = ["versions of the program"] if reported else []
+    missing += [name for name in versions if not all(one.facts.get(name) for one in repeats)]
     if not all(one.identity.code_hash for one in repeats):
         missing.append("code")
     if not all(one.machines or one.facts.get("instructions") for one in repeats):

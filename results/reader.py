@@ -46,7 +46,7 @@ _TAIL_BYTES = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class RecordHeader:
-    """The fields before a record's ranks, and its source."""
+    """The fields before a record's ranks, its source, and whether it is reported."""
 
     identity: Identity
     status: str
@@ -54,6 +54,7 @@ class RecordHeader:
     network: str
     rehearsal: bool
     source: str
+    reported: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +186,7 @@ def _front(line: memoryview) -> RecordHeader | None:
         network="input" if trial["mode"] == "test-io" else describe(network, layers),
         rehearsal=find_engine(trial["engine"]).scripted,
         source=json.loads(sources[-1]) if sources else "",
+        reported=bool(trial.get("command")) and not find_engine(trial["engine"]).scripted,
     )
 
 

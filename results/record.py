@@ -185,7 +185,7 @@ class RateRecord:
     commands   command lines by process
     machines   counters at the start and the end of the measurement, by host; `energy` has joules
                by source, or the reason why there are none
-    source     origin of imported figures; "" for records measured by mxscale
+    source     origin of imported or reported figures; "" for records measured by mxscale
     schema     schema number of the line it was read from
     notes      caveats and remarks on its throughput
     failure    cause of a status that is not ok; None in records of earlier versions
@@ -208,6 +208,11 @@ class RateRecord:
     notes: tuple[Note, ...] = ()
     failure: Failure | None = None
     validations: tuple[Validation, ...] = ()
+
+    @property
+    def imported(self) -> bool:
+        """Whether mxscale did not run its job: a log or a published table has the figures."""
+        return bool(self.source) and not self.trial.reported
 
 
 def notes_of(record: RateRecord) -> tuple[Note, ...]:

@@ -345,7 +345,7 @@ def summarize(record: RateRecord) -> RepeatSummary:
         dropped=job.found.dropped,
         samples=rate_samples(record, job),
         notes=(
-            *([Note(NoteKind.NOT_OURS, {"source": record.source})] if record.source else []),
+            *_origin(record),
             *_noted(record),
             *(
                 Note(
@@ -358,6 +358,12 @@ def summarize(record: RateRecord) -> RepeatSummary:
         ),
         rank_speeds=rank_speeds(record.ranks, job, record.trial),
     )
+
+
+def _origin(record: RateRecord) -> list[Note]:
+    """Return the note on figures that mxscale has not measured."""
+    kind = NoteKind.REPORTED if record.trial.reported else NoteKind.NOT_OURS
+    return [Note(kind, {"source": record.source})] if record.source else []
 
 
 def _bytes(rank: RateRank, name: str) -> int | None:

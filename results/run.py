@@ -78,7 +78,7 @@ class Run:
 
     @property
     def sources(self) -> list[str]:
-        """The sources of imported figures, each once; empty if mxscale measured all."""
+        """The sources of imported or reported figures, each once; else empty."""
         return list(dict.fromkeys(source for row in self.rows for source in row.sources))
 
     @property

@@ -139,14 +139,16 @@ class ScalingRow:
 
     @property
     def sources(self) -> list[str]:
-        """The sources of imported figures, each once; empty if mxscale measured them."""
+        """The sources of imported or reported figures, each once; empty if measured."""
         return list(dict.fromkeys(one.source for one in self.repeats if one.source))
 
     @property
     def standing(self) -> str:
-        """'measured', 'rehearsal' (simulated) or 'imported'."""
+        """'measured', 'rehearsal' (simulated), 'reported' (by a program) or 'imported'."""
         if self.trial.scripted:
             return "rehearsal"
+        if self.trial.reported:
+            return "reported"
         return "imported" if self.sources else "measured"
 
     @property

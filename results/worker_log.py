@@ -15,7 +15,7 @@ from typing import IO, Any
 import msgspec
 
 from bench.engines.event_decoder import decoded
-from bench.events import Event
+from bench.events import REPORTED, Event
 from results.record import WAITS, Rank, Validation
 from results.run_folder import EVENTS, HOSTS, RECORDED
 
@@ -74,6 +74,8 @@ def rank_of(one: WorkerLog, host: str, process: str) -> Rank:
     """Build the rank of a record from a worker's events; its rendezvous must be done."""
     assert one.rank is not None
     windows, done = one.windows, dict(one.done or {})
+    # A program prints neither its CPU time nor a loss for each window.
+    own_windows = () if one.facts.get(REPORTED) else windows
     probes = [window["own_seconds"] for window in windows if "own_seconds" in window]
     own = (*probes, *done.pop("own_seconds", ()))
     waits = {
@@ -87,9 +89,9 @@ def rank_of(one: WorkerLog, host: str, process: str) -> Rank:
         process=process,
         seconds=tuple(window["seconds"] for window in windows),
         ends=tuple(window["end"] for window in windows),
-        cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in windows),
+        cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in own_windows),
         images=tuple(window["images"] for window in windows),
-        losses=tuple(window.get("loss", 0.0) for window in windows),
+        losses=tuple(window.get("loss", 0.0) for window in own_windows),
         own_seconds=own,
         facts=one.facts | done,
         **waits,

@@ -37,12 +37,16 @@ def find_comm(comms: Mapping[str, Comm], name: str) -> Comm:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One process of a plan: role, number, address of its host and of the root."""
+    """One process of a plan: role, number, address of its host and of the root.
+
+    hosts   address and devices of each host of the job
+    """
 
     role: str
     index: int
     address: str
     root: tuple[str, int]
+    hosts: tuple[tuple[str, int], ...] = ()
 
 
 # Beginnings of variables by which a worker would join another launcher's job.

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bench.engines.command.program import COMMAND
 from bench.engines.engine import Engine
 from bench.engines.mxnet import MXNET
 from bench.engines.torch import TORCH
@@ -38,8 +39,10 @@ def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
     return ("-m", "bench.engines.fake_process", json.dumps(script))
 
 
-def _simulated(name: object) -> Engine:
+def _simulated(name: object, command: object = ()) -> Engine:
     """Return the engine whose job is simulated, by its communication method."""
+    if command and name not in FAKE.comms:
+        return COMMAND
     return TORCH if name in TORCH.comms else MXNET
 
 
@@ -50,8 +53,8 @@ FAKE = replace(
     comms={
         name: replace(comm, borrows="") for name, comm in {**MXNET.comms, **TORCH.comms}.items()
     },
-    fill=lambda given: _simulated(given.get("kvstore")).fill(given),
-    check=lambda trial: _simulated(trial.layout.kvstore).check(trial),
+    fill=lambda given: _simulated(given.get("kvstore"), given.get("command")).fill(given),
+    check=lambda trial: _simulated(trial.layout.kvstore, trial.program.command).check(trial),
     environment=lambda trial, place: _simulated(trial.layout.kvstore).environment(trial, place),
     title="the simulated engine",
     scripted=True,

@@ -65,6 +65,33 @@ class TorchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+    """The program of the engine `command`, and how to read its output."""
+
+    command: tuple[str, ...] = setting(
+        "Program and its words (engine command), with {devices}, {batch}, {global_batch}, {hosts}, "
+        "{host_slots} and {port} replaced",
+        (),
+        later=True,
+        sparse=True,
+    )
+    format: str = setting(
+        "Format of the throughput that it prints: mxnet, tf-cnn, horovod-synthetic, ...",
+        "",
+        later=True,
+        sparse=True,
+    )
+    printers: int = setting(
+        "Number of its processes that print a throughput, each its own",
+        1,
+        least=1,
+        most=10_000,
+        later=True,
+        sparse=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class FakeOptions:
     """The script of the simulated engine."""
 

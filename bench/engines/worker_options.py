@@ -80,6 +80,9 @@ def _batch_and_devices(trial: "Trial") -> tuple[str, ...]:
 
 def check_options(trial: "Trial", engine: tuple[str, ...] = ()) -> None:
     """Check further worker options as a worker does; none may duplicate a field."""
+    if trial.program.command and not trial.scripted:
+        got, fix = quoted(trial.engine), "Set engine = 'command', or leave it out"
+        raise SpecError(error_line("command", expected="engine 'command'", got=got, fix=fix))
     if not trial.mxnet.options:
         return
     for option in trial.mxnet.options:

@@ -60,6 +60,10 @@ SYNTHETIC_FORMAT = Format(
     mode="synthetic",
     kvstore=HOROVOD,
     single=True,
+    rates=synthetic_rates,
+    begun=_SYNTHETIC_BEGUN.search,
+    places=False,
+    steps=_BATCHES,
 )
 
 _NUMBER = r"([-+]?(?:\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,9})?|nan|inf))"
@@ -127,4 +131,6 @@ FORMAT = Format(
     mode="real",
     kvstore=HOROVOD,
     single=True,
+    rates=rates,
+    begun=_BEGUN.match,
 )

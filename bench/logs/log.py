@@ -120,6 +120,11 @@ class Format:
     mode      default of real or synthetic
     kvstore   default kvstore
     single    whether each worker has one device
+    rates     the intervals that a line prints; None if it has no throughput per interval
+    begun     whether a line begins as one with a throughput, which may be unusable
+    means     whether a printed throughput is the mean since the first step
+    places    whether places count steps
+    steps     usual number of steps between two lines
     """
 
     name: str
@@ -131,6 +136,11 @@ class Format:
     mode: str
     kvstore: str = "unknown"
     single: bool = False
+    rates: Callable[[Line], Iterable[Stretch]] | None = None
+    begun: Callable[[str], object] = lambda _: False
+    means: bool = False
+    places: bool = True
+    steps: int = 1
 
 
 def printed_rate(

@@ -175,4 +175,7 @@ FORMAT = Format(
     of="workers",
     warmup=1,
     mode="real",
+    rates=rates,
+    begun=lambda text: _BEGUN.search(text) and not _EPOCH_SPEED.search(text),
+    steps=20,
 )

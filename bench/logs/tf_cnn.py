@@ -176,4 +176,8 @@ FORMAT = Format(
     of="job",
     warmup=0,
     mode="synthetic",
+    rates=rates,
+    begun=_BEGUN.search,
+    means=True,
+    steps=10,
 )

@@ -88,4 +88,6 @@ FORMAT = Format(
     of="workers",
     warmup=1,
     mode="real",
+    rates=rates,
+    begun=_BEGUN.search,
 )

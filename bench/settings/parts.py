@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.data import DATA
-from bench.engines.options import FakeOptions, MxnetOptions, TorchOptions
+from bench.engines.options import FakeOptions, MxnetOptions, ProgramOptions, TorchOptions
 from bench.kvstores import COMPRESSIONS, HOOKS
 from bench.networks import NETWORKS
 from bench.settings.declaration import Field, Role, fields_of, setting
@@ -315,6 +315,7 @@ PARTS: dict[str, type] = {
     "data": Data,
     "mxnet": MxnetOptions,
     "torch": TorchOptions,
+    "program": ProgramOptions,
     "fake": FakeOptions,
 }
 PART_FIELDS: dict[str, Field] = {

@@ -26,6 +26,7 @@ _HEADINGS = {
     "data": "Data",
     "mxnet": "MXNet engine",
     "torch": "PyTorch engine",
+    "program": "Engine command",
     "fake": "Simulated engine",
 }
 _UNITS = {
@@ -48,6 +49,7 @@ _UNITS = {
     "stop_accuracy": "fraction",
     "data_nthreads": "threads",
     "prefetch_buffer": "batches",
+    "printers": "processes",
     "rgb_mean": "pixel values",
     "rgb_std": "pixel values",
     "fake_seconds": "s",
@@ -100,6 +102,9 @@ EXAMPLES = {
     "costs": '"upstream"',
     "channels_last": "true",
     "compile": "true",
+    "command": '["python3", "train.py", "--batch-size={batch}"]',
+    "format": '"tf-cnn"',
+    "printers": "2",
     "fake_seconds": "[2.0, 1.0]",
     "fake_faults": '["worker-1:kill@3"]',
     "fake_noise": "0.01",

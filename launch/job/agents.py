@@ -136,6 +136,8 @@ class Agents:
             "cores": list(process.cores),
             "gpus": list(process.gpus),
         }
+        if process.family:
+            message["family"] = True
         self.send(process.host, message)
 
     def free_port(self, host: Host, wanted: int | None) -> int:

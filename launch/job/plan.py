@@ -27,6 +27,7 @@ class Process:
     cores, gpus   those of its host that it uses; empty if it may use any, or none
     bare          whether it does not inherit variables with the names of secrets
     foreign       beginnings of the names of further variables that it does not inherit
+    family        whether its descendants compute for it, so that their CPU time counts
     listens       HOST:PORT at which the job's other processes meet it; '' unless it is the root
     """
 
@@ -39,6 +40,7 @@ class Process:
     gpus: tuple[int, ...] = ()
     bare: bool = False
     foreign: tuple[str, ...] = MXNET.foreign
+    family: bool = False
     listens: str = ""
 
     @property
@@ -59,11 +61,13 @@ def plan(
     check_host_count(trial, hosts)
     first = root_host(trial, hosts, scheduler)
     root = (first.address, port)
+    slots = host_slots(trial, hosts)
     processes = []
     for role, count in ENGINES[trial.engine].roles(trial):
         for index in range(count):
             host = hosts[_host(trial, role, index)] if role in _PLACED else first
-            processes.append(_process(trial, host, root, role, index))
+            place = Place(role=role, index=index, address=host.address, root=root, hosts=slots)
+            processes.append(_process(trial, host, place))
     return processes
 
 
@@ -83,13 +87,20 @@ def root_host(trial: Trial, hosts: Sequence[Host], scheduler: Host | None = None
     return scheduler if scheduler and role not in _PLACED else hosts[0]
 
 
-def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: int) -> Process:
+def host_slots(trial: Trial, hosts: Sequence[Host]) -> tuple[tuple[str, int], ...]:
+    """Return the address and the number of devices of each host with workers."""
+    full, total = trial.layout.devices_per_host, trial.layout.devices
+    used = hosts[: trial.worker_hosts]
+    return tuple((one.address, min(full, total - n * full)) for n, one in enumerate(used))
+
+
+def _process(trial: Trial, host: Host, place: Place) -> Process:
+    role, index, root = place.role, place.index, place.root
     env: dict[str, str] = {}
     if trial.layout.device == "cpu" and trial.mode != "test-io":
         env["OMP_NUM_THREADS"] = "1"
     env |= secrets.variables(trial.layout.env)
     engine = ENGINES[trial.engine]
-    place = Place(role=role, index=index, address=host.address, root=root)
     env |= engine.environment(trial, place)
     reads = trial.mode == "test-io" and trial.workers > 1
     if reads or (role == "worker" and trial.mode == "real" and trial.comm.spans):
@@ -112,6 +123,7 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
         gpus=gpus,
         bare=role != "worker",
         foreign=engine.foreign,
+        family=bool(trial.program.command),
         listens=f"{root[0]}:{root[1]}" if f"{role}-{index}" == trial.root else "",
     )
 
@@ -148,8 +160,10 @@ def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
 
 def _slots(trial: Trial, index: int) -> range:
     """Return the indices of a worker's devices on its host."""
-    first = index * trial.layout.devices_per_worker % trial.layout.devices_per_host
-    return range(first, first + trial.layout.devices_per_worker)
+    layout = trial.layout
+    count = min(layout.devices_per_worker, layout.devices_per_host)  # a program has several hosts
+    first = index * layout.devices_per_worker % layout.devices_per_host
+    return range(first, first + count)
 
 
 def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:

@@ -65,6 +65,8 @@ def target_missed(trial: Trial, workers: Sequence[ProcessState]) -> str:
 
 def data_notes(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """Yield notes on the input data: a busy machine, cold caches."""
+    if trial.reported:  # neither CPU times nor the data of a program are known
+        return
     if trial.mode == "synthetic":
         yield from _busy(trial, workers[0])
     elif not trial.scripted:

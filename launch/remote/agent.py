@@ -2,8 +2,8 @@
 
 It is sent over its connection and needs no installation on the host. Both sides send lines of JSON.
 
-    to it    {"do": "start", "id", "argv", "env", "bare", "foreign", "cwd", "cores", "gpus"}
-             | {"do": "beat"} | {"do": "stop"} | {"do": "lease", "owner"}
+    to it    {"do": "start", "id", "argv", "env", "bare", "foreign", "cwd", "cores", "gpus",
+              "family"} | {"do": "beat"} | {"do": "stop"} | {"do": "lease", "owner"}
              | {"do": "port", "address", "wanted"}
     from it  {"say": "hello", "pid"} | "beat" at stopped cpu delay gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
@@ -106,6 +106,7 @@ _COMMANDS: dict[str, dict[str, Any]] = {
         "cwd": str,
         "cores": [int],
         "gpus": {commands.NOTHING, list},
+        "family": {commands.NOTHING, bool},
     },
     "beat": {},
     "stop": {},

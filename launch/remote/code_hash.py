@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# The worker, the processes of both engines, and the agent that starts them.
+# The worker, the processes of the engines, and the agent that starts them.
 PROGRAMS = (
     "bench.train_imagenet",
     "bench.engines.server",
     "bench.engines.fake_process",
+    "bench.engines.command.runner",
     "launch.remote.agent",
 )
 _LOCK = "requirements.lock"

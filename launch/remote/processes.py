@@ -79,6 +79,7 @@ class Child:
         self.name, self.popen = wanted["id"], popen
         self.uses_gpus = bool(wanted.get("gpus"))
         self.serves = bool(wanted.get("bare"))
+        self.family = bool(wanted.get("family"))
         self.cores: list[int] = wanted["cores"]
         self.streams = {name: Lines(fd) for name, fd in streams.items()}
 
@@ -102,7 +103,10 @@ class Child:
         fields = _stat(self.popen.pid)
         if len(fields) <= _CPU.stop:
             return False, 0.0
-        return fields[0] in (b"T", b"t"), sum(map(int, fields[_CPU])) / _TICKS
+        seconds = _cpu_seconds(fields)
+        if self.family:
+            seconds += sum(map(_cpu_seconds, map(_stat, descendants(self.popen.pid))))
+        return fields[0] in (b"T", b"t"), seconds
 
     def ended(self, status: int) -> dict[str, int]:
         """Return its signal or its exit code, by the status of waitpid."""
@@ -124,7 +128,7 @@ def raise_open_files() -> tuple[int, int]:
 
 
 def start(wanted: dict[str, Any], files: tuple[int, int]) -> Child:
-    """Start a process: id, argv, env, bare, foreign, cwd, cores, gpus.
+    """Start a process: id, argv, env, bare, foreign, cwd, cores, gpus, family.
 
     `files` are its limits on open files. OSError, SubprocessError if not.
     """
@@ -199,6 +203,11 @@ def _stat(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return []
+
+
+def _cpu_seconds(fields: list[bytes]) -> float:
+    """Return the CPU seconds of a process and of its ended children; 0 if it is gone."""
+    return sum(map(int, fields[_CPU])) / _TICKS if len(fields) > _CPU.stop else 0.0
 
 
 def descendants(of: int) -> list[int]:

@@ -19,6 +19,10 @@ _MOST_NAMED = 6
 
 def hardware(environment: dict[str, Any]) -> str:
     """Return hardware and software in one line; for a cluster, those of its hosts."""
+    return ", ".join([*_machines(environment), *_software(environment)])
+
+
+def _machines(environment: dict[str, Any]) -> list[str]:
     hosts = environment.get("hosts") or {}
     kinds = Counter(map(_host, hosts.values()))
     parts = (
@@ -29,10 +33,14 @@ def hardware(environment: dict[str, Any]) -> str:
             f"{count} host{'s' if count > 1 else ''}{f' of {kind}' if kind else ''}"
             for kind, count in kinds.items()
         ),
-        *(engine.software(environment) for engine in ENGINES.values()),
-        environment.get("python") and f"Python {environment['python']}",
     )
-    return ", ".join(str(part) for part in parts if part)
+    return [str(part) for part in parts if part]
+
+
+def _software(environment: dict[str, Any]) -> list[str]:
+    python = environment.get("python")
+    found = (engine.software(environment) for engine in ENGINES.values())
+    return [*filter(None, found), *([f"Python {python}"] if python else [])]
 
 
 def _has_software(environment: dict[str, Any]) -> bool:
@@ -41,7 +49,9 @@ def _has_software(environment: dict[str, Any]) -> bool:
 
 def provenance(run: Run) -> str:
     """Return the hardware; a simulation is marked because it measures nothing."""
-    on = hardware(run.environment)
+    reported = run.rows and all(row.trial.reported for row in run.rows)  # by other software
+    known = [] if reported else _software(run.environment)
+    on = ", ".join([*_machines(run.environment), *known])
     return f"simulated on {on}" if run.rehearsal and on else on
 
 
@@ -99,11 +109,13 @@ def method(run: Run, rows: Sequence[ScalingRow]) -> list[str]:
     stores = list(dict.fromkeys(row.trial.layout.kvstore for row in rows))
     used = dict.fromkeys(one.baseline for row in rows if (one := row.shown_scaling))
     commit, date = run.commit or "unknown", str(run.environment.get("date", ""))[:10]
-    measured = "Simulated" if run.rehearsal else "Measured"
+    reported = any(row.trial.reported for row in rows)
+    origin = "Reported by a program" if reported else "Imported"
+    measured = "Simulated" if run.rehearsal else "Run" if reported else "Measured"
     found = (
         REHEARSAL_NOTE if run.rehearsal else "",
         sources
-        and f"Imported, not measured by mxscale; source: {_named(list(dict.fromkeys(sources)))}",
+        and f"{origin}, not measured by mxscale; source: {_named(list(dict.fromkeys(sources)))}",
         repeats and f"Intervals: {error_bar_note(row.rate for row in rows)}",
         repeats and f"n = {'-'.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))} per point",
         _quality(rows),
@@ -112,7 +124,9 @@ def method(run: Run, rows: Sequence[ScalingRow]) -> list[str]:
         "" if _has_software(run.environment) or sources else "MXNet version unknown",
         f"Kvstore {_named(stores)}; {_batches(rows)}",
         _sentence(settings_line(rows)),
-        "" if sources else f"{measured} with mxscale, commit {commit}{date and f', {date}'}",
+        ""
+        if sources and not reported
+        else f"{measured} with mxscale, commit {commit}{date and f', {date}'}",
     )
     return [f"{one}." for one in found if one]
 

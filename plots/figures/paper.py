@@ -240,7 +240,9 @@ def _check(run: Run, shown: FigureModel, name: str) -> None:
 def _standing(run: Run) -> str:
     if run.rehearsal:
         return "SIMULATED, not measured"
-    return "imported, not measured by mxscale" if run.sources else ""
+    reported = any(row.trial.reported for row in run.rows)
+    origin = "reported by a program" if reported else "imported"
+    return f"{origin}, not measured by mxscale" if run.sources else ""
 
 
 def caption(run: Run, name: str, linear: bool = False) -> str:

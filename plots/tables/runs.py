@@ -43,6 +43,7 @@ def show(entries: Sequence[RunEntry], where: str) -> None:
 
 def _cells(one: RunEntry) -> tuple[str, ...]:
     marks = ["simulated"] * one.rehearsal + ["imported"] * one.imported
+    marks += ["reported"] * one.reported
     return (
         one.name,
         one.date[:16].replace("T", " "),
@@ -110,6 +111,7 @@ def _fact_lines(
 ) -> list[str]:
     marks = ["SIMULATED: scripted times"] * entry.rehearsal
     marks += ["imported: not measured by mxscale"] * entry.imported
+    marks += ["reported by a program: not measured by mxscale"] * entry.reported
     facts = {
         "run": f"{folder.resolve().name} in {folder.resolve().parent}",
         "description": "; ".join([str(environment.get("description") or ""), *marks]).strip("; "),

@@ -34,7 +34,7 @@ def power(one: RepeatSummary) -> dict[str, float] | str:
     if one.trial.scripted:
         return _REHEARSED
     hosts = one.identity.hosts
-    if one.source or not hosts:
+    if (one.source and not one.trial.reported) or not hosts:
         return _FOREIGN
     if lacking := [host for host in hosts if host not in one.machines]:
         return "measured too briefly to read energy counters" + _whose(lacking, hosts)

@@ -79,11 +79,14 @@ def training_points(run: Run) -> list[ExportPoint]:
     ]
 
 
+_DOUBTFUL = {NoteKind.LOG_DOUBTFUL, NoteKind.PRINTED_CONTRADICTED}
+
+
 def standing(row: ScalingRow) -> str:
-    """Return 'measured' or caveats: rehearsal, imported, `doubtful`, emulated, ..."""
+    """Return 'measured' or caveats: rehearsal, imported, reported, `doubtful`, ..."""
     words = {
         row.standing: row.standing != "measured",
-        "doubtful": NoteKind.LOG_DOUBTFUL in row.headline_kinds,
+        "doubtful": not _DOUBTFUL.isdisjoint(row.headline_kinds),
         "emulated": row.emulated,
         "unstable": row.status == "unstable",
     }

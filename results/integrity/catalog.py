@@ -48,6 +48,7 @@ class RunEntry:
     bytes: _Count = 0
     rehearsal: bool = False
     imported: bool = False
+    reported: bool = False
     unread: _Count = 0
     problem: str = ""
 
@@ -133,7 +134,8 @@ def run_entry(folder: Path) -> RunEntry:
         hosts=len({host for one in found for host in one.identity.hosts}),
         networks=tuple(dict.fromkeys(one.network for one in found)),
         rehearsal=any(one.rehearsal for one in found),
-        imported=any(one.source for one in found),
+        imported=any(one.source and not one.reported for one in found),
+        reported=any(one.reported for one in found),
         unread=len(unread),
         problem=_short(folder, unread[0]) if unread else "",
     )

@@ -58,7 +58,7 @@ def rederive(folder: Path, record: Record, where: str) -> DerivedRecord:
     logs = _logs_of(newest, record.started)
     files = worker_log.event_files(logs or newest)
     without = None
-    if record.source:
+    if record.imported:
         without = SkipReason.NOT_OURS
     elif not newest.is_dir():
         without = SkipReason.LOGS

@@ -92,7 +92,7 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
         ),
         (POINT + "[points.env]\nA = '1'\n", "env: expected a list of texts, got a table"),
         (POINT + "env = { vgg-16 = ['A=1'] }", "env: expected an entry for network 'alexnet'"),
-        (POINT + "engine = 'spark'", "unknown engine 'spark'. Known: mxnet, torch, fake"),
+        (POINT + "engine = 'spark'", "unknown engine 'spark'. Known: mxnet, torch, command, fake"),
         ("repeats = 0\n" + POINT, "repeats: expected a whole number, 1 or more, got 0"),
         ("batch_per_device = 8\n", "expected at least one [[points]] table, got none"),
         ("this is no TOML", "not a TOML file: "),

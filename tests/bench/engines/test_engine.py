@@ -36,10 +36,11 @@ def test_the_methods_of_mxnet_are_its_kvstores() -> None:
     }
 
 
-def test_only_the_fake_engine_is_scripted_and_needs_no_package() -> None:
+def test_only_the_fake_engine_is_scripted_and_a_program_brings_its_own_package() -> None:
     assert {name: (one.scripted, one.package) for name, one in ENGINES.items()} == {
         "mxnet": (False, "mxnet"),
         "torch": (False, "torch"),
+        "command": (False, ""),
         "fake": (True, ""),
     }
 

@@ -1,0 +1,1 @@
+"""Engine `command`: a program runs the job and prints the throughput."""

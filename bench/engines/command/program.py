@@ -1,0 +1,155 @@
+"""Engine `command`: one process per job runs a program and reads what it prints.
+
+Loads no framework.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from bench.engines.engine import Engine, Place
+from bench.errors import SpecError, error_line, quoted, unknown
+from bench.logs.formats import FORMATS
+from bench.settings.secrets import is_secret, masked_word
+
+if TYPE_CHECKING:
+    from bench.trial import Trial
+
+# Formats with a throughput per interval of training.
+PRINTED = {name: form for name, form in FORMATS.items() if form.rates}
+# What `command` may contain, by its name in braces.
+PLACEHOLDERS = {
+    "hosts": "addresses of the hosts, separated by commas",
+    "host_slots": "the same with the devices of each: 10.0.0.1:4,10.0.0.2:4",
+    "port": "a free port of the first host",
+    "devices": "devices of the whole job",
+    "batch": "images per step and device",
+    "global_batch": "images per step of the whole job",
+}
+PLACEHOLDER = re.compile(r"\{(\w{1,64})\}", re.ASCII)
+# A format whose logs do not show how workers exchange gradients.
+_UNNAMED = "unknown"
+_MODES = ("synthetic", "real")
+# As `launch.launch --style mpi` has them: HOST:DEVICES,...
+HOSTS, PORT = "MXSCALE_HOSTS", "MXSCALE_PORT"
+
+
+def _fill(given: dict[str, Any]) -> None:
+    form = PRINTED.get(str(given.get("format")))
+    own = form.kvstore if form else _UNNAMED
+    given.setdefault("kvstore", "program" if own == _UNNAMED else own)
+    given.setdefault("devices_per_worker", given["devices"])
+    if form:
+        given.setdefault("steps_per_window", form.steps)
+
+
+def _check(trial: "Trial") -> None:
+    own = trial.program
+    if not own.command or not own.command[0]:
+        fix = "Set command = ['PROGRAM', 'WORD', ...]"
+        raise SpecError(error_line("command", expected="a program", got="none", fix=fix))
+    if own.format not in PRINTED:
+        raise unknown("format", own.format, PRINTED)
+    if trial.mode not in _MODES:
+        expected, fix = "'synthetic' or 'real'", "Use engine 'mxnet' for it"
+        raise SpecError(error_line("mode", expected=expected, got=quoted(trial.mode), fix=fix))
+    for word in own.command:
+        _check_word(word)
+    layout, fix = trial.layout, "Leave it out"
+    if layout.devices_per_worker != layout.devices:
+        problem = "one process reports for the whole job"
+        raise SpecError(error_line("devices_per_worker", problem=problem, fix=fix))
+    if own.printers > layout.devices:
+        expected = f"at most {layout.devices}, the devices of the job"
+        fix = "Leave it out if one process prints"
+        raise SpecError(error_line("printers", expected=expected, got=own.printers, fix=fix))
+    if not layout.kvstore.isprintable() or "async" in layout.kvstore:
+        expected, fix = "a name for reports, of synchronous training", "Give another name"
+        got = quoted(layout.kvstore)
+        raise SpecError(error_line("kvstore", expected=expected, got=got, fix=fix))
+    for name in ("options", "python", "data_train", "data_val"):
+        if trial.value(name):
+            problem = "the program has its own"
+            raise SpecError(error_line(name, problem=problem, fix="Put it into command"))
+    if trial.data.stop_accuracy < 1:
+        problem = "the program decides when it stops"
+        raise SpecError(error_line("stop_accuracy", problem=problem, fix=fix))
+
+
+def _check_word(word: str) -> None:
+    name = word.partition("=")[0]
+    if "\0" in word:
+        fix, got = "Remove it", quoted(word)
+        raise SpecError(error_line("command", expected="words without a NUL", got=got, fix=fix))
+    if "=" in word and is_secret(name):
+        fix = "Other users see command lines. Pass it in env"
+        got = quoted(masked_word(word))
+        raise SpecError(error_line("command", expected="no secret", got=got, fix=fix))
+    for found in PLACEHOLDER.findall(word):
+        if found not in PLACEHOLDERS:
+            raise unknown("placeholder in command", found, PLACEHOLDERS)
+
+
+def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the words of a command with its placeholders replaced."""
+    return [PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), one) for one in words]
+
+
+def _environment(trial: "Trial", place: Place) -> dict[str, str]:
+    return {
+        HOSTS: ",".join(f"{address}:{devices}" for address, devices in place.hosts),
+        PORT: str(place.root[1]),
+    }
+
+
+def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
+    """Return module, settings and program; the settings are one JSON argument."""
+    settings = {
+        "format": trial.program.format,
+        "printers": trial.program.printers,
+        "devices": trial.layout.devices,
+        "batch": trial.device_batch,
+        "global_batch": trial.global_batch,
+        "steps": trial.measuring.steps_per_window,
+        "warmup_windows": trial.measuring.warmup_windows,
+        "windows": trial.total_windows,
+        "precision": trial.measuring.precision,
+        "budget_seconds": trial.measuring.budget_seconds,
+    }
+    return ("-m", "bench.engines.command.runner", json.dumps(settings), *trial.program.command)
+
+
+def program_name(words: Sequence[str]) -> str:
+    """Return the program's name; of Python, that of the script or module."""
+    if PurePath(words[0]).name.startswith("python"):
+        words = [*(one for one in words[1:] if not one.startswith("-")), words[0]]
+    return PurePath(words[0]).name
+
+
+def reported_by(trial: "Trial") -> str:
+    """Return the source of its figures: 'reported by horovodrun (horovod-synthetic)'."""
+    return f"reported by {program_name(trial.program.command)} ({trial.program.format})"
+
+
+COMMAND = Engine(
+    name="command",
+    title="a program's own output",
+    scripted=False,
+    package="",
+    install="",
+    # A leftover of another job would make the program join it.
+    foreign=("DMLC_", "PS_", "MASTER_", "RANK", "WORLD_SIZE", "TORCHELASTIC_"),
+    comms={},
+    root="worker-0",
+    fill=_fill,
+    check=_check,
+    roles=lambda trial: (("worker", trial.workers),),
+    environment=_environment,
+    command=_command,
+    wire_bytes=lambda comm, compression, gradient_bytes: 0,
+    lacks=lambda facts, needs: "",
+    no_code=lambda gpu, facts: "",
+    software=lambda facts: "",
+)

@@ -1,0 +1,125 @@
+"""Engine `command` on the controller."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.engines.catalog import ENGINES
+from bench.engines.command.program import COMMAND, reported_by
+from bench.errors import SpecError
+from bench.sweep import Sweep, spread
+from bench.trial import Trial, make
+from launch import setup
+from launch.hosts import pretend, this_machine
+from launch.job.plan import plan
+from launch.remote.errors import LaunchError
+from launch.sweep import ClusterSetup, check_devices
+
+WORDS = ["horovodrun", "-np", "{devices}", "-H", "{host_slots}", "train", "--batch={batch}"]
+
+
+def trial(**fields: Any) -> Trial:
+    own = {"engine": "command", "command": WORDS, "format": "horovod-synthetic"}
+    return make({"batch_per_device": 8, "devices": 6, "devices_per_host": 4} | own | fields)
+
+
+def test_one_process_stands_for_the_whole_job() -> None:
+    one = trial()
+    assert (one.workers, one.hosts, one.servers, one.worker_batch) == (1, 2, 0, 48)
+    assert (one.layout.kvstore, one.measuring.steps_per_window) == ("horovod", 10)
+    assert trial(format="tf-cnn").layout.kvstore == "program"
+    assert reported_by(one) == "reported by horovodrun (horovod-synthetic)"
+    assert reported_by(trial(command=["python3", "-u", "a/b.py"])).startswith("reported by b.py (")
+
+
+def test_the_process_gets_hosts_slots_and_a_port() -> None:
+    hosts = [replace(one, cores=(0, 1, 2, 3, 4)) for one in pretend(2, 4)]
+    (process,) = plan(trial(), hosts, 7000)
+    assert process.cores == (0, 1, 2, 3)
+    first, second = (one.address for one in pretend(2, 4))
+    wanted = {"MXSCALE_HOSTS": f"{first}:4,{second}:2", "MXSCALE_PORT": "7000"}
+    assert process.env.items() >= wanted.items()
+    assert process.argv[1:3] == ("-m", "bench.engines.command.runner")
+    assert process.argv[4:] == tuple(WORDS)
+    assert process.family
+
+
+def test_gpus_of_several_hosts_are_no_gpus_of_one() -> None:
+    gpus = trial(device="gpu", devices=8)
+    (process,) = plan(gpus, pretend(2, 4), 7000)
+    assert process.gpus == (0, 1, 2, 3)
+    assert "CUDA_VISIBLE_DEVICES" not in process.env
+    check_devices(gpus, ClusterSetup(hosts=pretend(2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"command": []}, "command: expected a program, got none"),
+        ({"format": "tf"}, "unknown format 'tf'. Known: .*tf-cnn"),
+        ({"format": "mlperf"}, "unknown format 'mlperf'"),
+        ({"command": ["x", "{batches}"]}, "unknown placeholder in command 'batches'.* 'batch'"),
+        ({"command": ["x", "--api-key=hunter2"]}, r"no secret, got '--api-key=\*\*\*'"),
+        ({"mode": "test-io", "data_train": "x"}, "mode: expected 'synthetic' or 'real'"),
+        ({"mode": "real", "data_train": "x"}, "data_train: the program has its own"),
+        ({"devices_per_worker": 1}, "devices_per_worker: one process reports for the whole job"),
+        ({"printers": 9}, "printers: expected at most 6, the devices of the job, got 9"),
+        ({"kvstore": "dist_async"}, "kvstore: .*of synchronous training"),
+        ({"options": ["--lr=1"]}, "options: the program has its own. Put it into command"),
+        ({"engine": "mxnet", "devices": 1}, "command: expected engine 'command', got 'mxnet'"),
+        ({"engine": "torch", "devices": 1}, "command: expected engine 'command', got 'torch'"),
+    ],
+)
+def test_a_program_that_cannot_run_is_refused_before_it_starts(
+    fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SpecError, match=said):
+        trial(**fields)
+
+
+def test_a_program_may_train_on_its_data_until_it_ends() -> None:
+    assert trial(mode="real", windows=0).total_windows == 0
+
+
+def test_a_missing_program_is_refused_before_the_sweep() -> None:
+    def refused(word: str) -> None:
+        one = trial(command=[word], devices=1)
+        setup.local_setup(Sweep(name="t", description="", repeats=1, trials=(one,), text=""))
+
+    for word in ("no-such-program", "tools/no-such-program"):
+        with pytest.raises(LaunchError, match=f"command '{word}': there is no such program"):
+            refused(word)
+    assert this_machine()
+    refused("sh")
+
+
+def test_a_sweep_of_programs_is_simulated_like_others() -> None:
+    assert trial(engine="fake").workers == 1
+    assert trial(engine="fake", kvstore="ddp", devices_per_worker=1, devices=2).workers == 2
+    assert not trial(engine="fake").reported
+    assert "bench.engines.fake_process" in ENGINES["fake"].command(
+        trial(engine="fake"), "worker", 0
+    )
+
+
+def test_keys_of_other_engines_stay() -> None:
+    fields = make({"batch_per_device": 8}).fields
+    assert {name: fields[name] for name in ("command", "format", "printers")} == {
+        "command": (),
+        "format": "",
+        "printers": 1,
+    }
+    assert make({"batch_per_device": 8}).key == "982ccc928c6b"
+
+
+def test_programs_that_get_hosts_are_scaled_to_a_cluster() -> None:
+    point = {"engine": "command", "devices": "1..8", "batch_per_device": 8}
+    for words, counts in ((["x", "{hosts}"], [1, 2, 4, 8]), (["x"], [1, 2, 4])):
+        data = {"points": [point | {"command": words}]}
+        assert [one["devices"] for one in spread(data, hosts=2, devices=4)["points"]] == [counts]
+
+
+def test_it_claims_nothing_of_frameworks() -> None:
+    assert COMMAND.software({"mxnet": "1.9.1"}) == ""
+    assert COMMAND.package == ""

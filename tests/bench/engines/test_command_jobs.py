@@ -1,0 +1,147 @@
+"""Jobs of engine `command` under the real agent, with a small program."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.notes import NoteKind
+from bench.trial import Trial, make
+from launch.job.monitor import Deadlines
+from plots.figures.caption import method
+from plots.summary import summary
+from results.integrity.rederive import rederive_run
+from results.record import Cause, Record
+from results.run import load
+from results.run_folder import job_logs
+from tests.support.paths import ROOT
+from tests.support.programs.jobs import measured
+
+pytestmark = pytest.mark.program
+BENCHMARK = str(ROOT / "tests" / "support" / "programs" / "benchmark.py")
+PATIENT = Deadlines()
+
+
+def trial(*words: str, **fields: Any) -> Trial:
+    own: dict[str, Any] = {"engine": "command", "network": "tiny"}
+    own |= {"command": [sys.executable, BENCHMARK, *words]}
+    own |= {"format": "horovod-synthetic", "batch_per_device": 4, "precision": 0.0, "windows": 0}
+    return make(own | fields)
+
+
+def recorded(folder: Path, *words: str, **fields: Any) -> Record:
+    (record,) = measured(folder, trial(*words, **fields), deadlines=PATIENT)
+    return record
+
+
+def test_progress_bars_and_decimal_commas_are_windows_until_the_program_ends(
+    tmp_path: Path,
+) -> None:
+    record = recorded(tmp_path, "bars")
+    assert (record.status, record.message) == ("ok", "")
+    (rank,) = record.ranks
+    assert (rank.seconds, rank.images) == ((10.0,) * 6, (40,) * 6)
+    assert (rank.cpu_seconds, rank.losses) == ((), ())
+    assert rank.facts["ended"] == "program"
+    assert record.source == "reported by benchmark.py (horovod-synthetic)"
+    assert not record.imported
+
+
+def test_the_report_says_that_a_program_reported_it(tmp_path: Path) -> None:
+    record = recorded(tmp_path, "bars", "12")
+    run = load(tmp_path)
+    (row,) = run.rows
+    assert row.standing == "reported"
+    assert row.rate
+    assert row.rate.images_per_second == 4
+    kinds = {note.kind for note in row.notes}
+    assert NoteKind.REPORTED in kinds
+    assert NoteKind.PRINTED_CONTRADICTED in kinds  # its lines come every 10 ms, not every 10 s
+    assert kinds.isdisjoint({NoteKind.NOT_OURS, NoteKind.BUSY_BASELINE})
+    text = summary(run)
+    assert f"not measured by mxscale. Source: {record.source}" in text
+    assert "MXNet" not in text
+    told = " ".join(method(run, run.rows))
+    assert f"Reported by a program, not measured by mxscale; source: {record.source}" in told
+    _, result = rederive_run(tmp_path)
+    assert (result.wrong, result.ranks, result.windows) == ([], 1, 12)
+
+
+def test_a_precise_measurement_ends_the_program(tmp_path: Path) -> None:
+    record = recorded(tmp_path, "endless", precision=0.5)
+    assert (record.status, record.ranks[0].facts["ended"]) == ("ok", "precision")
+    assert len(record.ranks[0].seconds) == 10
+
+
+def test_placeholders_are_filled_and_nothing_of_mxscale_is_inherited(tmp_path: Path) -> None:
+    words = ("environment", "6", "{devices}x{batch}={global_batch}", "{hosts}", "{host_slots}")
+    record = recorded(tmp_path, *words, devices=2)
+    log = job_logs(tmp_path, record.identity.key, 0) / "worker-0.log"
+    text = log.read_text()
+    assert "own []" in text
+    assert "words ['2x4=8', '127.0.0.1', '127.0.0.1:2']" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "fields", "said"),
+    [
+        (
+            ("silent",),
+            {},
+            "expected lines with a throughput in format horovod-syn.* got none",
+        ),
+        (
+            ("bars",),
+            {"windows": 9},
+            "expected 10 windows .1 of them warm-up., got 6 before it",
+        ),
+        (("bars", "1"), {}, "expected 2 windows .1 of them warm-up., got 1"),
+        (("other",), {}, "batch_per_device that the program prints: expected 4, .* got 99"),
+        (("fail",), {}, "benchmark.py exited with code 1.*no space left on device"),
+        (("killed",), {}, "benchmark.py was killed by SIGKILL"),
+        (("orphan",), {}, r"left processes behind: sleep 1234 .PID \d+.*; they were ended"),
+    ],
+)
+def test_a_program_that_gives_no_measurement_fails_its_point(
+    tmp_path: Path, words: tuple[str, ...], fields: dict[str, Any], said: str
+) -> None:
+    record = recorded(tmp_path, *words, **fields)
+    assert record.status == "failed"
+    assert re.search(said, record.message), record.message
+    assert "\n" not in record.message
+    for pid in re.findall(r"PID (\d+)", record.message):
+        assert not Path(f"/proc/{pid}").exists()
+    assert record.failure
+    assert record.failure.cause in {Cause.EXITED, Cause.INVALID}
+
+
+def test_a_program_that_a_host_lacks_fails_its_point(tmp_path: Path) -> None:
+    record = recorded(tmp_path, command=["no-such-program"])
+    assert record.status == "failed"
+    assert "no-such-program: cannot be started (No such file or directory)" in record.message
+
+
+@pytest.mark.slow
+@pytest.mark.mxnet
+def test_the_speedometer_of_mxscales_own_script_is_read(tmp_path: Path) -> None:
+    options = "--benchmark=1 --network=tiny --image-shape=3,32,32 --batch-size={global_batch}"
+    words = [sys.executable, "-m", "bench.train_imagenet", *options.split(), "--disp-batches=5"]
+    record = recorded(tmp_path, command=words, format="mxnet", steps_per_window=5, precision=0.5)
+    assert (record.status, record.message) == ("ok", "")
+    assert record.source == "reported by bench.train_imagenet (mxnet)"
+    assert NoteKind.PRINTED_CONTRADICTED not in {note.kind for note in record.notes}
+    assert set(record.ranks[0].images) == {20}
+
+
+@pytest.mark.slow
+def test_torchrun_trains_on_the_devices_of_the_sweep(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs 'make torch'")
+    words = ["-m", "torch.distributed.run", "--nproc-per-node={devices}", "--master-port={port}"]
+    script = ["tools/ddp_synthetic.py", "--batch-size={batch}"]
+    command = [sys.executable, *words, *script]
+    record = recorded(tmp_path, command=command, devices=2, precision=0.5)
+    assert (record.status, record.message) == ("ok", "")
+    assert NoteKind.PRINTED_CONTRADICTED not in {note.kind for note in record.notes}
+    assert set(record.ranks[0].images) == {80}

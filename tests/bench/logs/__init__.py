@@ -1,0 +1,1 @@
+"""Tests of the engines that run a trial's processes."""
