@@ -1,6 +1,7 @@
 """Programs on hosts that connect to the controller, over TLS."""
 
 import contextlib
+import fcntl
 import hashlib
 import hmac
 import json
@@ -9,7 +10,7 @@ import re
 import secrets
 import socket
 import ssl
-import tempfile
+import stat
 import threading
 import time
 from collections import OrderedDict
@@ -41,6 +42,7 @@ from launch.transport.protocol import clean
 
 PREFIX = "dial:"
 _FORM = re.compile(r"dial:([0-9]+):(.+)", re.DOTALL)
+_PASS = re.compile(rb"mxscale1:[0-9a-f]{64}:[0-9a-f]{64}\n")
 _PIECE_BYTES, _KEPT_BYTES = 1 << 16, 1 << 12
 # Connections that have not proved who they are; of more, the oldest is closed.
 MOST_UNPROVED = 64
@@ -147,6 +149,8 @@ class DialLine:
                 self._errors = (self._errors + found[1])[-_KEPT_BYTES:]
             elif found[0] == OUTPUT:
                 return found[1]
+            else:
+                raise ProtocolError("expected frames of a program, got others")
 
     def close(self, seconds: float) -> None:
         """Close the program's stdin, wait `seconds` for its end, and close the connection."""
@@ -202,11 +206,10 @@ class Dial:
         self._lines: list[DialLine] = []
         self._closed, self._began = False, time.monotonic()
         self._secret, self._unproved = secrets.token_hex(32), _Newcomers()
-        self._context, fingerprint = _context()
+        self.context, fingerprint = _context()
         self._listener = _listen(place.port)
-        self._file = place.file.absolute()
         try:
-            self._identity = _write_pass(self._file, f"mxscale1:{fingerprint}:{self._secret}\n")
+            self._pass = PassFile(place.file, f"mxscale1:{fingerprint}:{self._secret}\n")
         except LaunchError:
             self._listener.close()
             raise
@@ -220,7 +223,12 @@ class Dial:
             raise _lost(host.name) from error
         with self._changed:
             self._lines = [*(one for one in self._lines if not one.closed), line]
-        if why := line.begin(limits.VIA_START_SECONDS):
+        try:
+            why = line.begin(limits.VIA_START_SECONDS)
+        except ProtocolError as error:
+            line.close(0.0)
+            why = str(error)
+        if why:
             raise LaunchError(error_line(host.name, problem=why))
         return line
 
@@ -242,7 +250,7 @@ class Dial:
             if self._hosts[name] is not None:
                 raise _lost(name)
         problem = f"has not joined within {limits.JOIN_SECONDS:.0f} s"
-        fix = f"Start join.py there with the pass of {self._file}"
+        fix = f"Start join.py there with the pass of {self._pass.path}"
         raise LaunchError(error_line(name, problem=problem, fix=fix))
 
     def _accept(self) -> None:
@@ -254,14 +262,17 @@ class Dial:
                     return
                 time.sleep(0.1)  # too many open files
                 continue
-            threading.Thread(target=self._greet, args=(sock,), daemon=True).start()
+            try:
+                threading.Thread(target=self._greet, args=(sock,), daemon=True).start()
+            except RuntimeError:  # too many threads
+                sock.close()
 
     def _greet(self, sock: socket.socket) -> None:
         key, stream = id(sock), None
         try:
             limit_silence(sock)
             deadline = time.monotonic() + limits.CONNECT_SECONDS
-            tls = self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            tls = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
             self._unproved.add(key, tls)
             stream = FrameStream(tls)
             stream.handshake(deadline)
@@ -321,10 +332,7 @@ class Dial:
             _dismiss(stream)
         for line in lines:
             line.close(0.0)
-        with contextlib.suppress(OSError):
-            found = self._file.lstat()
-            if (found.st_dev, found.st_ino) == self._identity:
-                self._file.unlink()
+        self._pass.close()
 
 
 def _dismiss(stream: FrameStream) -> None:
@@ -359,28 +367,80 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server(("", port), backlog=128)
     except OSError as error:
-        problem = f"the port cannot be used ({error.strerror})"
+        # The socket module adds the address to strerror.
+        problem = f"the port cannot be used ({os.strerror(error.errno or 0)})"
         line = error_line(f"--via dial:{port}", problem=problem, fix="Choose another port")
         raise LaunchError(line) from None
 
 
-def _write_pass(file: Path, text: str) -> tuple[int, int]:
-    """Write a new file that only its owner reads; return its identity."""
+class PassFile:
+    """A new file that only its owner reads.
+
+    It is locked as long as its controller runs, so a later one can replace a file that was left.
+    """
+
+    def __init__(self, file: Path, text: str) -> None:
+        self.path = file.absolute()
+        left = _left_pass(self.path)
+        try:
+            if left is not None:
+                self.path.unlink()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            self._fd = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            raise LaunchError(
+                error_line(
+                    f"--via: {file}",
+                    expected="a path for a new file",
+                    problem=f"cannot be created ({error.strerror})",
+                    fix="Remove it, or name another",
+                )
+            ) from None
+        finally:
+            if left is not None:
+                os.close(left)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(self._fd).st_mode & 0o077:
+            self.close()
+            problem, fix = "other users can read files there", "Name one on another file system"
+            raise LaunchError(error_line(f"--via: {file}", problem=problem, fix=fix))
+        os.write(self._fd, text.encode())
+
+    def close(self) -> None:
+        """Remove the file, unless another one has taken its place."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(self.path.lstat(), os.fstat(self._fd)):
+                self.path.unlink()
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
+
+
+def _left_pass(file: Path) -> int | None:
+    """Lock and return the descriptor of a killed controller's pass.
+
+    None for another file. LaunchError if a running program has locked it.
+    """
     try:
-        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise LaunchError(
-            error_line(
-                f"--via: {file}",
-                expected="a path for a new file",
-                problem=f"cannot be created ({error.strerror})",
-                fix="Remove it, or name another",
-            )
-        ) from None
-    with os.fdopen(fd, "w") as opened:
-        opened.write(text)
+        if not stat.S_ISREG(file.lstat().st_mode):
+            return None
+        fd = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+        same = os.path.samestat(found, file.lstat()) and found.st_uid == os.geteuid()
+        if same and _PASS.fullmatch(os.read(fd, _KEPT_BYTES)):
+            return fd
+    except BlockingIOError:
+        os.close(fd)
+        problem, fix = "another program uses this file", "Name another"
+        raise LaunchError(error_line(f"--via: {file}", problem=problem, fix=fix)) from None
+    except OSError:
+        pass
+    os.close(fd)
+    return None
 
 
 def _context() -> tuple[ssl.SSLContext, str]:
@@ -398,11 +458,13 @@ def _context() -> tuple[ssl.SSLContext, str]:
     certificate = made.sign(key, hashes.SHA256())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # The ssl module reads keys from files only; this one is private and gone at once.
-    with tempfile.TemporaryDirectory(prefix="mxscale-dial-") as folder:
-        pem, encoding = Path(folder) / "pem", serialization.Encoding.PEM
-        plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        text = key.private_bytes(encoding, *plain) + certificate.public_bytes(encoding)
-        pem.write_bytes(text)
-        context.load_cert_chain(pem)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    encoding = serialization.Encoding.PEM
+    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    text = key.private_bytes(encoding, *plain) + certificate.public_bytes(encoding)
+    # The ssl module reads keys from files only; this one is in memory.
+    with os.fdopen(os.memfd_create("mxscale"), "wb") as file:
+        file.write(text)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
     return context, hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()

@@ -34,7 +34,7 @@ MOST_FRAME = 1 << 20
 # Kinds of frames.
 HELLO, SCRIPT, INPUT, OUTPUT, ERRORS, EXIT, BYE = range(7)
 DEADLINE_SECONDS = 60.0
-_TRY_SECONDS, _RETRY_SECONDS, _ANSWER_SECONDS = 10.0, 0.5, 10.0
+TRY_SECONDS, _RETRY_SECONDS, _ANSWER_SECONDS = 10.0, 0.5, 10.0
 # An agent ends its processes within the first; what is left is killed.
 _END_SECONDS, _GRACE_SECONDS = 8.0, 2.0
 _PIECE = 1 << 16
@@ -66,10 +66,8 @@ class FrameStream:
         sock.setblocking(False)
 
     def wait(self, write: bool, deadline: float | None) -> None:
-        """Wait until the socket is ready; TimeoutError after the deadline."""
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            raise socket.timeout("timed out")  # noqa: UP041 - Python 3.8 to 3.9
+        """Wait until the socket is ready, or for the deadline."""
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
         fd = self.sock.fileno()
         if fd < 0:
             raise OSError("closed")
@@ -83,6 +81,9 @@ class FrameStream:
 
     def _retry(self, act: Any, deadline: float | None) -> Any:
         while True:
+            # Here, because the other end can keep the socket ready for ever.
+            if deadline is not None and time.monotonic() >= deadline:
+                raise socket.timeout("timed out")  # noqa: UP041 - Python 3.8 to 3.9
             try:
                 with self._lock:
                     return act()
@@ -202,7 +203,7 @@ class Joiner:
         """Return an accepted connection; JoinError if there is none by the deadline."""
         while True:
             try:
-                return self._connect(min(deadline, time.monotonic() + _TRY_SECONDS))
+                return self._connect(deadline)
             except (OSError, ValueError) as error:
                 why = str(getattr(error, "strerror", "") or error or type(error).__name__)
             if self.next or time.monotonic() + _RETRY_SECONDS > deadline:
@@ -211,12 +212,13 @@ class Joiner:
             time.sleep(_RETRY_SECONDS)
 
     def _connect(self, deadline: float) -> FrameStream:
-        seconds = max(0.1, deadline - time.monotonic())
-        plain = socket.create_connection((self.controller, self.port), seconds)
+        plain = self._reach(deadline)
+        deadline = min(deadline, time.monotonic() + TRY_SECONDS)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # The certificate is checked by its fingerprint, below, before anything is sent.
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.options |= ssl.OP_NO_RENEGOTIATION
         stream = None
         try:
             limit_silence(plain)
@@ -227,6 +229,23 @@ class Joiner:
             (stream or plain).close()
             raise
         return stream
+
+    def _reach(self, deadline: float) -> socket.socket:
+        """Connect to the first of the controller's addresses that answers."""
+        error = OSError("has no address")
+        for family, kind, number, _, address in socket.getaddrinfo(
+            self.controller, self.port, 0, socket.SOCK_STREAM
+        ):
+            made = socket.socket(family, kind, number)
+            try:
+                made.settimeout(max(0.1, min(TRY_SECONDS, deadline - time.monotonic())))
+                made.connect(address)
+            except OSError as found:
+                made.close()
+                error = found
+            else:
+                return made
+        raise error
 
     def _log_in(self, stream: FrameStream, deadline: float) -> None:
         certificate = stream.sock.getpeercert(binary_form=True) or b""

@@ -14,6 +14,7 @@ import pytest
 
 from launch.remote.code_hash import PROGRAMS, closure, code_hash
 from tests.support.paths import ROOT
+from tests.support.programs.pythons import pythons
 from tests.support.sources import imports
 
 pytestmark = pytest.mark.pythons
@@ -61,25 +62,9 @@ def test_the_hash_covers_the_worker_the_engines_and_the_agent() -> None:
     assert [path for path in PATHS if path.startswith(of_the_launcher)] == []
 
 
-def pythons() -> list[str]:
-    """Return every Python from 3.8 on this machine, one per minor version."""
-    folders = [Path(folder) for folder in os.get_exec_path()]
-    folders += Path("~/.pyenv/versions").expanduser().glob("*/bin")
-    folders += Path("~/.local/share/uv/python").expanduser().glob("cpython-*/bin")
-    found: dict[str, str] = {}
-    asked = "import sys; print(*sys.version_info[:2])"
-    for minor in range(OLDEST[1], 20):
-        for path in [folder / f"python3.{minor}" for folder in folders]:
-            if f"3 {minor}" not in found and path.is_file():
-                command = [str(path), "-I", "-S", "-c", asked]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                found.setdefault(done.stdout.strip(), str(path))
-    return [path for version, path in found.items() if version]
-
-
 def test_every_python_finds_the_same_hash() -> None:
     source = ROOT / "launch" / "remote" / "code_hash.py"
-    for python in pythons():
+    for python in pythons(OLDEST[1]):
         command = [python, "-I", "-S", "-B", "-c", PRINTED, str(source), str(ROOT)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == (f"{HASH}\n", ""), python

@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
@@ -22,12 +23,14 @@ from launch.remote.errors import LaunchError
 from launch.setup import listed_hosts, reached
 from launch.transport import dial, join
 from launch.transport.client import RemoteProgram
-from launch.transport.dial import Dial, DialPlace
+from launch.transport.dial import Dial, DialPlace, PassFile
 from launch.transport.join import PASS, FrameStream, Joiner, JoinError, prove
 from tests.support.hosts.marks import MARK, left
 from tests.support.paths import ROOT
+from tests.support.programs.pythons import pythons
 
-JOIN = [sys.executable, str(ROOT / "launch" / "transport" / "join.py"), "127.0.0.1"]
+PASS_LINE = f"mxscale1:{'0' * 64}:{'0' * 64}\n"
+JOIN = ROOT / "launch" / "transport" / "join.py"
 
 
 def host(name: str = "n1") -> Host:
@@ -48,10 +51,12 @@ class Lab:
         stack.callback(self.dial.close)
         self.text = self.file.read_text().strip()
 
-    def joiner(self, name: str, text: str = "", *, stdin: bool = False) -> subprocess.Popen[str]:
+    def joiner(
+        self, name: str, text: str = "", *, stdin: bool = False, python: str = sys.executable
+    ) -> subprocess.Popen[str]:
         text = text or self.text
         made = subprocess.Popen(
-            [*JOIN, str(self.port), "--name", name],
+            [python, str(JOIN), "127.0.0.1", str(self.port), "--name", name],
             env={**os.environ, **({} if stdin else {PASS: text})},
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -128,13 +133,71 @@ def test_programs_start_on_a_host_that_joined_and_all_end_with_the_controller(la
     assert not lab.file.exists()
 
 
+def test_a_joiner_runs_on_the_oldest_python_of_hosts(lab: Lab) -> None:
+    joiner = lab.joiner("n1", python=pythons()[0])
+    assert answer(lab)["reached"] == ["127.0.0.1"]
+    lab.dial.close()
+    assert joiner.communicate(timeout=30)[1] == ""
+    assert joiner.returncode == 0
+
+
 def test_the_pods_of_the_page_run_the_joiner_with_its_variable() -> None:
     page = (ROOT / "docs" / "how-to" / "dial-in.md").read_text()
     (found,) = re.findall(r"^ +command: \[(.*)\]$", page, re.MULTILINE)
     python, file, address, port = found.replace('"', "").split(", ")
     assert (python, address, port) == ("python3", "192.0.2.1", "7777")
-    assert ROOT / file == Path(JOIN[1])
+    assert ROOT / file == JOIN
     assert re.findall(r"env:\n +- name: (\w+)", page) == [PASS]
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (join.OUTPUT, "n1: its joiner did not start a shell within 0 s"),
+        (join.ERRORS, "n1: its joiner did not start a shell within 0 s"),
+        (99, "n1: expected frames of a program, got others"),
+    ],
+)
+def test_a_host_that_floods_its_connection_has_a_deadline(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, kind: int, why: str
+) -> None:
+    monkeypatch.setattr(limits, "VIA_START_SECONDS", 0.2)
+    stream = lab.stream()
+    proof = prove(lab.text.rpartition(":")[2], lab.nonce(stream), "n1")
+    assert "next" in lab.hello(stream, name="n1", proof=proof)
+
+    def flood() -> None:
+        with suppress(OSError, ValueError):
+            while True:
+                stream.send(kind)
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    with pytest.raises(LaunchError, match=why):
+        lab.dial.start(host(), "probe")
+    flooding.join()
+
+
+def test_no_connection_can_be_renegotiated(lab: Lab) -> None:
+    assert lab.dial.context.options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_a_controller_with_an_address_that_drops_packets_is_reached_by_another(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "TRY_SECONDS", 1.0)
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        ports = (full.getsockname()[1], lab.port)
+        found = [one for port in ports for one in socket.getaddrinfo("127.0.0.1", port, type=1)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+        joiner = Joiner("controller", lab.port, "n1", lab.text)
+        with closing(joiner.connect(time.monotonic() + 4)):
+            lab.dial.connection("n1").close()
 
 
 def test_a_wrong_token_is_refused_in_one_line(lab: Lab) -> None:
@@ -263,12 +326,56 @@ def test_a_host_that_does_not_join_is_named(lab: Lab, monkeypatch: pytest.Monkey
         lab.dial.start(host("n2"), "probe")
 
 
-def test_a_pass_is_written_to_a_new_file_only(tmp_path: Path) -> None:
-    (tmp_path / "pass").symlink_to(tmp_path / "other")
-    place = DialPlace(port=free_port(), file=tmp_path / "pass")
+@pytest.mark.parametrize("kind", ["link", "link to a pass", "fifo", "folder", "text", "empty"])
+def test_a_pass_is_written_to_a_new_file_only(tmp_path: Path, kind: str) -> None:
+    file, other = tmp_path / "pass", tmp_path / "other"
+    if kind.startswith("link"):
+        file.symlink_to(other)
+    if kind == "link to a pass":
+        other.write_text(PASS_LINE)
+    elif kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    elif kind != "link":
+        file.write_text({"text": PASS_LINE + "more", "empty": ""}[kind])
+    before = file.lstat()
     with pytest.raises(LaunchError, match=r"expected a path for a new file"):
-        Dial(place, ["n1"])
-    assert not (tmp_path / "other").exists()
+        PassFile(file, "new")
+    assert os.path.samestat(before, file.lstat())
+    assert other.exists() == (kind == "link to a pass")
+
+
+def test_the_pass_of_a_killed_controller_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "pass"
+    file.write_text(PASS_LINE)
+    file.chmod(0o600)
+    with closing(PassFile(file, PASS_LINE.replace("0", "1"))):
+        assert file.read_text() == PASS_LINE.replace("0", "1")
+    assert not file.exists()
+
+
+def test_the_pass_of_a_running_controller_stays(tmp_path: Path) -> None:
+    file = tmp_path / "pass"
+    with closing(PassFile(file, PASS_LINE)):
+        with pytest.raises(LaunchError, match=r"another program uses this file. Name another"):
+            PassFile(file, "new")
+        assert file.read_text() == PASS_LINE
+
+
+def test_a_pass_that_others_could_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(path: Path, flags: int, mode: int = 0o777) -> int:
+        fd = os_open(path, flags, mode)
+        os.fchmod(fd, 0o644)  # as a file system without permissions shows it
+        return fd
+
+    os_open = os.open
+    monkeypatch.setattr(os, "open", opened)
+    with pytest.raises(LaunchError, match=r"other users can read files there. Name one on"):
+        PassFile(tmp_path / "pass", PASS_LINE)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("via", ["dial:", "dial:7777", "dial:0:x", "dial:70000:x", "dial:a:x"])
@@ -281,7 +388,7 @@ def test_a_port_in_use_is_one_line_and_leaves_no_pass(tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as server:
         via = f"dial:{server.getsockname()[1]}:{tmp_path / 'pass'}"
         options = HostOptions(hosts="n1:1", via=via)
-        with pytest.raises(LaunchError, match="the port cannot be used"), reached(options):
+        with pytest.raises(LaunchError, match=r"\(Address already in use\)\."), reached(options):
             pass
     assert list(tmp_path.iterdir()) == []
 
