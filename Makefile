@@ -52,10 +52,7 @@ test-fast:
 	"$$bin/bin/ruff" check . && \
 	"$$bin/bin/python" $(PYTEST) -m "not (mxnet or program or cluster or browser or gpu or slow or docs)"
 
-test-spark:
-	@MXSCALE_SPARK=1 tools/environment.sh
-
-docs:
+test-docs:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m docs tests/system/docs
 
 test-pythons:
@@ -76,6 +73,9 @@ remote:
 
 torch:
 	@MXSCALE_TORCH=$(or $(LIMIT_GB),4) tools/environment.sh
+
+spark:
+	@MXSCALE_SPARK=1 tools/environment.sh
 
 docs:
 	@bin=$$(MXSCALE_DOCS=1 tools/environment.sh) && \

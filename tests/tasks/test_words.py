@@ -1,5 +1,6 @@
 """The words of a command: runs by place, near names, missing and additional words."""
 
+import re
 import shutil
 import subprocess
 
@@ -109,3 +110,4 @@ def test_make_alone_prints_its_targets(words: tuple[str, ...]) -> None:
     targets = makefile.partition(".PHONY: ")[2].partition("\n")[0].split()
     named = {line.split()[1] for line in lines if line.startswith("make ")}
     assert set(targets) - {"help"} == named
+    assert sorted(re.findall(r"^([a-z-]+):$", makefile, re.MULTILINE)) == sorted(targets)
