@@ -67,7 +67,7 @@ class Trial:
 
     def value(self, name: str) -> Any:
         """The setting of this stored name."""
-        return attrgetter(FIELDS[name].path)(self)
+        return _GETTERS[name](self)
 
     def replace(self, **fields: Any) -> "Trial":
         """Return the trial with other values of these settings, without validation."""
@@ -231,6 +231,7 @@ FIELDS: dict[str, Field] = {field.name: field for field in fields_of(Trial)} | P
 # The general name of `kvstore` in sweeps and settings; other engines have other methods.
 COMM = "comm"
 _ALL = attrgetter(*(field.path for field in FIELDS.values()))
+_GETTERS = {name: attrgetter(field.path) for name, field in FIELDS.items()}
 
 
 def values_of(names: Iterable[str]) -> Callable[[Trial], tuple[Any, ...]]:
@@ -279,8 +280,8 @@ def make(fields: dict[str, Any]) -> Trial:
 
 def check(trial: Trial) -> None:
     """Validate a trial; SpecError with the field, expected and actual value."""
-    for name, field in FIELDS.items():
-        if problem := field.setting.problem(trial.value(name)):
+    for (name, field), value in zip(FIELDS.items(), _ALL(trial), strict=True):
+        if problem := field.setting.problem(value):
             raise SpecError(error_line(name, problem=problem))
     if trial.mxnet.costs != "none" and trial.mode != "synthetic":
         raise SpecError(error_line("costs", expected="mode 'synthetic'", got=quoted(trial.mode)))

@@ -17,6 +17,7 @@ from results.record import grouped, kept_by_items
 
 # Fields that tables, captions and summaries always show.
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
+_GIVEN = tuple(name for name in FIELDS if name in _SHOWN and name != "mode")
 _BATCH, _FULL = "batch_per_device", "devices_per_host"
 _MOST_NAMED = 3
 # Combinations of settings that a caption lists; a figure has no room for hundreds.
@@ -154,12 +155,18 @@ def _unusual(trial: Trial) -> tuple[str, ...]:
 
 def _defaults(trial: Trial) -> Mapping[str, Any]:
     """Return the default values of all fields, given the fields that are always shown."""
-    given = {name: trial.value(name) for name in _SHOWN if name != "mode"}
+    return _usual(*(trial.value(name) for name in _GIVEN), trial.layout.devices_per_host)
+
+
+@lru_cache(maxsize=4096)
+def _usual(*values: Any) -> Mapping[str, Any]:
+    """Return all defaults, given `_GIVEN` and the devices of a full host."""
+    *shown, full = values
+    given = dict(zip(_GIVEN, shown, strict=True)) | {_BATCH: 1}  # which no default depends on
     with suppress(SpecError):  # a store or a depth of another tool or version
-        if trial.model.network in NETWORKS:
-            given |= {_BATCH: max(1, trial.training.batch_per_device)}
+        if given["network"] in NETWORKS:
             usual = make(given)
             # The devices per worker depend on the devices per host.
-            whole = make(given | {_FULL: trial.layout.devices_per_host})
+            whole = make(given | {_FULL: full})
             return whole.fields | {_FULL: usual.layout.devices_per_host}
     return {name: field.default for name, field in FIELDS.items() if field.default is not MISSING}

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,12 @@ class Run:
         """The commit of the checkout that measured the run."""
         return str(self.environment.get("commit") or "")
 
-    @property
+    @cached_property
     def sources(self) -> list[str]:
         """The sources of imported or reported figures, each once; else empty."""
         return list(dict.fromkeys(source for row in self.rows for source in row.sources))
 
-    @property
+    @cached_property
     def rehearsal(self) -> bool:
         """Whether the simulated engine ran any point."""
         return any(row.trial.scripted for row in self.rows)

@@ -1,6 +1,7 @@
 """Wrapper of every task: parsing, help, options of hosts, errors to exit codes."""
 
 import functools
+import gc
 import inspect
 import os
 import re
@@ -196,6 +197,19 @@ def command(body: Body) -> Body:
 def read_only_command(body: Body) -> Body:
     """Like `command`, for a task that changes nothing: --dry has no effect on it."""
     return _run_body(body, lambda *_: {})
+
+
+@contextmanager
+def no_cycle_search() -> Iterator[None]:
+    """Stop the search for unreachable cycles, of which reports make few.
+
+    They make millions of other objects, which the search would visit again and again.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 _INTERRUPTED = "interrupted; finished work is kept. Run the command again to continue"

@@ -20,7 +20,7 @@ from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from results.run_folder import ORIGIN, RECORDS
-from tasks.cli import command, read_only_command, short_path, task
+from tasks.cli import command, no_cycle_search, read_only_command, short_path, task
 
 if TYPE_CHECKING:  # slow imports wait until a task runs
     from plots.failures import Failures
@@ -141,6 +141,7 @@ def overlay_run(name: str) -> Run:
         raise StoreError(error_line("--over", problem=str(error))) from error
 
 
+@no_cycle_search()
 def build_report(
     folder: Path,
     prices: str = "",
@@ -164,8 +165,7 @@ def build_report(
     from results.prediction.calibration import load_predictions
     from results.run import load, with_baseline
 
-    given = prices_of(prices)
-    run = with_baseline(load(folder), baseline)
+    given, run = prices_of(prices), with_baseline(load(folder), baseline)
     costs = costs_of(run, given)
     behind = with_baseline(overlay_run(over), baseline) if over else None
     failures, predicted = Failures(), load_predictions(folder, run.rows)
@@ -256,8 +256,7 @@ def report_build(  # type: ignore[no-untyped-def]
     The report has a table, figures and an HTML page. Exits with 5 if a point has no result, 6 if a
     point reached no steady state.
     """
-    baseline = checked_baseline(speedup_baseline)
-    folder = run_folder(run)
+    baseline, folder = checked_baseline(speedup_baseline), run_folder(run)
     asked = {"upstream-csv": upstream_csv, "parquet": parquet}
     extra = [name for name, wanted in asked.items() if wanted]
     if not is_packed(run):
@@ -287,6 +286,7 @@ def report_build(  # type: ignore[no-untyped-def]
     by_place=["run"],
 )
 @read_only_command
+@no_cycle_search()
 def report_show(  # type: ignore[no-untyped-def]
     c, run="", prices="", speedup_baseline="", reference="", wide=False, notes=False
 ):

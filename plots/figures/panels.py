@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 
 from plots.figures.axes import device_axis
 from plots.figures.labels import LineEnd, matplotlib_text
-from plots.figures.model import REHEARSAL, FigureModel, Line
+from plots.figures.model import REHEARSAL, Ceiling, FigureModel, Line
 from plots.format import list_names, significant
 from results.quality import Quality
 from results.rates import Ratio
@@ -42,6 +42,8 @@ _MANY = 5000
 _MOST_MISSING = 2
 # More lines than this are drawn together with those that look the same.
 _MOST_ALONE = 24
+# More CIs or medians than this are drawn as one path, which is faster than a path each.
+_MOST_BARS = 300
 # With so few device counts all lines meet in a few places, so they stand further apart there.
 _FEW_COUNTS = 3
 
@@ -94,6 +96,10 @@ def draw(axes: Axes, shown: FigureModel, panel: Panel) -> list[LineEnd]:
     }
     for lines in _drawn_together(shown.lines):
         _lines(axes, lines, values)
+    if _are_many(values):
+        colours = grouped((line.colour, one) for line in shown.lines for one in values[line.label])
+        for colour, some in colours.items():
+            _bars(axes, some, colour)
     ends = [_end(line, values[line.label]) for line in shown.lines]
     if not any(ends):
         where = f"of {shown.baseline}" if shown.baseline else "on 1 device"
@@ -173,6 +179,21 @@ def _drawn_together(lines: Sequence[Line]) -> list[list[Line]]:
     return list(grouped((_look(line), line) for line in lines).values())
 
 
+def _ideals_together(ideals: Sequence[Ceiling]) -> list[list[Ceiling]]:
+    """Return the ideal lines one by one, or those of many by color."""
+    if len(ideals) <= _MOST_ALONE:
+        return [[one] for one in ideals]
+    return list(grouped((one.colour, one) for one in ideals).values())
+
+
+def _joined_path(
+    parts: Sequence[Sequence[tuple[float, float]]],
+) -> tuple[list[float], list[float]]:
+    """Return x and y values of one path; a gap lifts the pen between two parts."""
+    path = [place for some in parts for place in (*some, (nan, nan))][:-1]
+    return [x for x, _ in path], [y for _, y in path]
+
+
 def _look(line: Line) -> tuple[str, str, str]:
     return line.colour, line.marker, str(line.dashes)
 
@@ -181,12 +202,8 @@ def _lines(axes: Axes, lines: Sequence[Line], values: Mapping[str, Sequence[_Poi
     """Draw lines that look the same, with their CIs."""
     first = lines[0]
     found = [values[line.label] for line in lines]
-    parts = [[(one.place, one.value.value) for one in some] for some in found]
-    # A gap lifts the pen between two lines.
-    path = [place for some in parts for place in (*some, (nan, nan))][:-1]
     axes.plot(
-        [x for x, _ in path],
-        [y for _, y in path],
+        *_joined_path([[(one.place, one.value.value) for one in some] for some in found]),
         color=first.colour,
         linestyle=first.dashes,
         linewidth=1.4,
@@ -194,7 +211,7 @@ def _lines(axes: Axes, lines: Sequence[Line], values: Mapping[str, Sequence[_Poi
     points = [one for some in found for one in some]
     faces = grouped((point_face(one.row, first.colour), (one.place, one.value)) for one in points)
     for face, some in faces.items():
-        _points(axes, some, first, face)
+        (_markers if _are_many(values) else _points)(axes, some, first, face)
     _rings(axes, [(one.place, one.value) for one in points if one.row.is_ringed])
 
 
@@ -245,6 +262,44 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
     )
     for bar in (*drawn.lines[1], *drawn.lines[2]):  # behind all lines, so that it hides none
         bar.set_zorder(1.8)
+
+
+def _are_many(values: Mapping[str, Sequence[_Point]]) -> bool:
+    """Return whether a panel's CIs are drawn as one path per color."""
+    return sum(map(len, values.values())) > _MOST_BARS
+
+
+def _markers(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face: str) -> None:
+    """Draw markers alone."""
+    axes.plot(
+        [place for place, _ in points],
+        [ratio.value for _, ratio in points],
+        linestyle="",
+        marker=line.marker,
+        markersize=6,
+        markerfacecolor=face,
+        markeredgecolor=line.colour,
+        zorder=2.1,  # as `errorbar` has them
+    )
+
+
+def _bars(axes: Axes, points: Sequence[_Point], colour: str) -> None:
+    """Draw the CIs of many points as `_points` does, but as one path."""
+    found = [(one.place, one.value.low, one.value.high) for one in points]
+    known = [(x, low, high) for x, low, high in found if low is not None and high is not None]
+    style: Any = {"color": colour, "zorder": 1.8}
+    bars = _joined_path([[(x, low), (x, high)] for x, low, high in known])
+    axes.plot(*bars, linewidth=0.8, solid_capstyle="butt", snap=True, **style)
+    caps = [(x, end) for x, *ends in known for end in ends]
+    axes.plot(
+        [x for x, _ in caps],
+        [end for _, end in caps],
+        linestyle="",
+        marker="_",
+        markersize=4,
+        markeredgewidth=0.8,
+        **style,
+    )
 
 
 def draw_marks(axes: Axes, shown: FigureModel, height: float = 0.99) -> None:
@@ -308,8 +363,10 @@ def draw_ideal(axes: Axes, shown: FigureModel) -> list[float]:
 
 def draw_ceilings(axes: Axes, shown: FigureModel) -> None:
     """Draw ideal lines and input-pipeline ceilings as dotted lines."""
-    for ideal in shown.ideals:
-        axes.plot(*_curve(ideal.points), color=ideal.colour, linestyle=DOTTED, linewidth=0.9)
+    for ideals in _ideals_together(shown.ideals):
+        curves = [_curve(one.points) for one in ideals]
+        places = _joined_path([list(zip(*one, strict=True)) for one in curves])
+        axes.plot(*places, color=ideals[0].colour, linestyle=DOTTED, linewidth=0.9)
     top = max(panel_values(shown, RATE), default=0.0)
     height = 0.97 if shown.second_host is None else 0.91  # below the second host's label
     for place, one in enumerate(shown.inputs):
@@ -348,26 +405,43 @@ def draw_windows(axes: Axes, shown: FigureModel) -> list[LineEnd]:
     shift = offsets(shown, spread=2)
     bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
     for lines in _drawn_together(shown.lines):
-        _dots(
-            axes, [(row, shift[line.label]) for line in lines for row in line.rows], lines[0], bar
-        )
+        _dots(axes, [(row, shift[line.label]) for line in lines for row in line.rows], lines[0])
     ends = [_last_median(line, shift[line.label]) for line in shown.lines]
     seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     if len(seconds) > _MANY:
         axes.set_rasterization_zorder(0)  # paths would make the SVG too large
         for dots in axes.lines:
             dots.set_zorder(-1)
+    _medians(axes, shown.lines, shift, bar)
     axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
     if not seconds:
         axes.yaxis.set_major_locator(NullLocator())
     return [end for end in ends if end]
 
 
-def _dots(axes: Axes, placed: Sequence[tuple[ScalingRow, Offset]], line: Line, bar: float) -> None:
-    """Draw the windows of points, hollow if oversubscribed, and the median of each.
+def _medians(axes: Axes, lines: Sequence[Line], shift: Mapping[str, Offset], bar: float) -> None:
+    """Draw the median of each point's windows; `bar` is half its width, as a factor."""
+    found = grouped(
+        (
+            line.colour,
+            (shift[line.label].place(row.trial.layout.devices), median(row.window_seconds)),
+        )
+        for line in lines
+        for row in line.rows
+        if row.window_seconds
+    )
+    for colour, middles in found.items():
+        style: Any = {"color": colour, "linewidth": 2}
+        if len(middles) > _MOST_BARS:
+            path = _joined_path([[(x / bar, y), (x * bar, y)] for x, y in middles])
+            axes.plot(*path, **style, solid_capstyle="butt", snap=True)
+        else:
+            places = np.array([x for x, _ in middles])
+            axes.hlines([y for _, y in middles], places / bar, places * bar, **style)
 
-    They look as those of `line`.
-    """
+
+def _dots(axes: Axes, placed: Sequence[tuple[ScalingRow, Offset]], line: Line) -> None:
+    """Draw the windows of points as those of `line`, hollow if oversubscribed."""
     for hollow in (False, True):
         rows = [
             (row, shift.place(row.trial.layout.devices))
@@ -386,9 +460,6 @@ def _dots(axes: Axes, placed: Sequence[tuple[ScalingRow, Offset]], line: Line, b
             alpha=0.6,
             markerfacecolor="white" if hollow else line.colour,
         )
-        places = np.array([place for _, place in rows])
-        middles = [median(row.window_seconds) for row, _ in rows]
-        axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)
 
 
 def _last_median(line: Line, shift: Offset) -> LineEnd | None:

@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,10 +95,11 @@ def _repeats(run: Run) -> list[RepeatSummary]:
 def _first(run: Run, most_bytes: int) -> int:
     """Estimate how many values per repeat fit."""
     keep = _MOST
+    sizes = Counter((len(one.windows), len(one.rank_speeds)) for one in _repeats(run))
     while keep > _FEWEST:
         values = sum(
-            min(keep, len(one.windows)) + 3 * min(keep, len(one.rank_speeds))
-            for one in _repeats(run)
+            count * (min(keep, windows) + 3 * min(keep, ranks))
+            for (windows, ranks), count in sizes.items()
         )
         if values * _BYTES <= most_bytes:
             break

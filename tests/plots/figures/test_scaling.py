@@ -5,6 +5,7 @@ import io
 import itertools
 import warnings
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -277,3 +278,23 @@ def test_hundreds_of_lines_become_few_paths_with_all_their_points() -> None:
     assert len(paths) < 2 * 90  # one per line, and its ideal
     shown = {float(y) for one in paths for y in np.asarray(one.get_ydata(), float)}
     assert {row.rate.images_per_second for row in rows if row.rate} <= shown
+
+
+def test_hundreds_of_points_have_their_intervals_and_medians_in_few_artists() -> None:
+    records = [
+        point(n, 10 * n, kvstore=store) for store in ("local", "device") for n in range(1, 161)
+    ]
+    rows = run(records).rows
+    axes = panels(records)
+    for one in axes:
+        assert len(one.collections) == 0  # of them, each interval would be a path
+        assert len(one.lines) < 12
+    ends = {end for row in rows if row.rate for end in (row.rate.low, row.rate.high)}
+    (caps,) = [one for one in axes[0].lines if one.get_marker() == "_"]
+    assert {float(y) for y in caps.get_ydata()} == ends
+    assert caps.get_zorder() < min(
+        one.get_zorder() for one in axes[0].lines if one.get_marker() in {"o", "s"}
+    )
+    medians = {median(row.window_seconds) for row in rows}
+    (bars,) = [one for one in axes[3].lines if one.get_linewidth() == 2]
+    assert {float(y) for y in bars.get_ydata() if not np.isnan(y)} == medians
