@@ -454,7 +454,8 @@ def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
     if find_comm(comms, options.kv_store).spans:
         alone = " or ".join(name for name in ("device", "local", "none") if name in comms)
         expected = f"{alone}, because a batch must fit each worker alone"
-        raise SpecError(error_line("--kv-store", expected=expected, got=options.kv_store))
+        fix = "Leave out --kv-store"
+        raise SpecError(error_line("--kv-store", expected=expected, got=options.kv_store, fix=fix))
     if options.test_io or options.bandwidth:
         raise SpecError(
             error_line(
