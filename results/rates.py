@@ -20,7 +20,7 @@ from bench.statistics.confidence import (
 from bench.statistics.steady_state import SteadyState, drift, find_steady_state
 from bench.statistics.stopping_rule import PRECISION
 from bench.trial import Trial
-from results.record import Rank, RateRank, RateRecord, Record
+from results.record import Rank, RateRank, RateRecord, Record, joined
 
 _MOST_SLICES = 30
 # Least windows of the slowest rank in a time span that represents the job.
@@ -52,7 +52,8 @@ def job_windows(record: RateRecord) -> JobWindows:
     left out.
     """
     count = min(len(rank.seconds) for rank in record.ranks)
-    seconds = np.array([rank.seconds[:count] for rank in record.ranks])
+    seconds = joined(rank.seconds[:count] for rank in record.ranks)
+    seconds = seconds.reshape(len(record.ranks), count)
     kinds = Counter(rank.images[:count] for rank in record.ranks)  # usually one kind
     alike = ([ranks * n for n in images] for images, ranks in kinds.items())
     each = tuple(zip(seconds.max(axis=0).tolist(), map(sum, zip(*alike, strict=True)), strict=True))

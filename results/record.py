@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache, wraps
-from itertools import chain
+from struct import pack
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.notes import Note, text_note
 from bench.settings.secrets import masked
@@ -453,16 +454,19 @@ def _check(record: RateRecord) -> None:
     if not _are_sound(record.ranks):
         first = next(rank.rank for rank in record.ranks if not _are_sound([rank]))
         raise ValueError(f"rank {first}: windows: expected 1e-9 to 1e9 s and 1 image or more each")
-    waits = chain.from_iterable((*rank.input_wait, *rank.run_delay) for rank in record.ranks)
-    waited = np.fromiter(waits, float)
+    waited = joined(one for rank in record.ranks for one in (rank.input_wait, rank.run_delay))
     if not ((waited >= 0) & (waited <= _MOST_SECONDS)).all():  # False for NaN
         raise ValueError(f"{', '.join(WAITS)}: expected 0 to 1e9 s each")
 
 
+def joined(series: Iterable[Sequence[float]]) -> NDArray[np.float64]:
+    """Return the numbers of several series in one array; np.array takes longer."""
+    return np.frombuffer(b"".join(pack(f"{len(one)}d", *one) for one in series))
+
+
 def _are_sound(ranks: Sequence[RateRank]) -> bool:
     """Return whether all durations are plausible and all windows have images."""
-    each = chain.from_iterable((*rank.seconds, *rank.own_seconds) for rank in ranks)
-    seconds = np.fromiter(each, float)
+    seconds = joined(one for rank in ranks for one in (rank.seconds, rank.own_seconds))
     images = {rank.images for rank in ranks}
     lasts = (seconds >= _LEAST_SECONDS) & (seconds <= _MOST_SECONDS)  # False for NaN
     return bool(lasts.all()) and all(min(one, default=1) > 0 for one in images)

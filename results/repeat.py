@@ -389,18 +389,16 @@ def rank_speeds(ranks: Sequence[RateRank], job: JobWindows, trial: Trial) -> Ran
     seconds = job.seconds[:, job.found.dropped :]
     middles, sums = np.median(seconds, axis=1).tolist(), seconds.sum(axis=1).tolist()
     found = []
+    counted, windows = slice(job.found.dropped, len(job.each)), len(job.counting)
     for rank, middle, whole in zip(ranks, middles, sums, strict=True):
-        cpu = rank.cpu_seconds[job.found.dropped : len(job.each)]
+        cpu = rank.cpu_seconds[counted]
         own = median(rank.own_seconds) if rank.own_seconds else None
         share = sum(cpu) / whole if cpu else None
         memory = _bytes(rank, HOST_MEMORY), _bytes(rank, DEVICE_MEMORY)
-        waits = (_per_step(one, job, steps) for one in (rank.input_wait, rank.run_delay))
+        waits = [
+            math.fsum(one) / steps if len(one) == windows else None
+            for one in (rank.input_wait[counted], rank.run_delay[counted])
+        ]
         speed = (middle, own, share, *memory, *waits)
         found.append(RankSpeed(rank.rank, rank.host, rank.process, *speed))
     return RankSpeeds(sorted(found, key=lambda one: one.rank))
-
-
-def _per_step(series: Sequence[float], job: JobWindows, steps: float) -> float | None:
-    """Return the seconds per step of a value per window; None if some windows lack it."""
-    counted = series[job.found.dropped : len(job.each)]
-    return math.fsum(counted) / steps if len(counted) == len(job.counting) else None

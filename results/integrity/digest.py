@@ -291,11 +291,11 @@ def _by_folder(
     folder: Path, loose: Sequence[str], folders: Mapping[str, tuple[str, ...]]
 ) -> RunFiles:
     """Compute a run's checksums with an entry per folder, on all cores if large."""
-    places = sorted([*loose, *folders])
+    places = [*loose, *folders]  # the records take as long as hundreds of folders: first
     tasks = [folder] * len(places), places, [folders.get(one) for one in places]
     few = sum(map(len, folders.values())) <= MOST_DETAILED
     parts = map(_part, *tasks) if few else on_all_cores(folder, _part, *tasks)
-    return _joined(zip(places, parts, strict=True), folders)
+    return _joined(sorted(zip(places, parts, strict=True)), folders)
 
 
 def _joined(parts: Iterable[tuple[str, _Part]], folders: Mapping[str, tuple[str, ...]]) -> RunFiles:

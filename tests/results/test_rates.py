@@ -1,12 +1,14 @@
 """Intervals allow for a slowdown in the unmeasured part of a window budget."""
 
+import math
+
 import pytest
 from scipy.special import stdtr, stdtrit
 
 from bench.statistics.confidence import student
 from plots.tables.scaling import column_notes
 from results.rates import ASSUMED_DRIFT, interval_reach, rate
-from results.record import Record
+from results.record import Record, joined
 from results.scaling import scaling
 from tests.support.runs.records import record
 
@@ -57,3 +59,8 @@ def test_the_interval_holds_the_truth_at_both_ends_of_the_bias(
 def test_the_table_says_that_a_slowdown_is_assumed_if_measuring_ended_early() -> None:
     said = [" ".join(column_notes(scaling(repeats(20, windows=n)))) for n in (60, 20)]
     assert ["remaining windows to be up to 3 % slower" in one for one in said] == [True, False]
+
+
+def test_numbers_of_series_are_joined_in_their_order() -> None:
+    assert joined([(1.5, 2), (), (math.inf,)]).tolist() == [1.5, 2.0, math.inf]
+    assert joined([]).tolist() == []

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,24 @@ def test_a_run_above_the_limit_is_read_on_all_cores(
     monkeypatch.setattr(digest, "MOST_DETAILED", 3)
     found = digest.files(run)
     assert (found.digest, found.folders) == (expected.digest, expected.folders)
+
+
+def test_the_records_of_a_large_run_are_read_first(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = written(run)
+    asked: list[str] = []
+
+    def one_by_one(
+        _: Path, function: Callable[..., object], *arguments: Sequence[Any]
+    ) -> Iterator[object]:
+        asked.extend(arguments[1])
+        return map(function, *arguments)
+
+    monkeypatch.setattr(digest, "MOST_DETAILED", 3)
+    monkeypatch.setattr(digest, "on_all_cores", one_by_one)
+    assert digest.files(run).digest == expected.digest
+    assert asked.index("records.jsonl") < asked.index("logs/abc/0/")
 
 
 def test_digests_of_schema_1_are_read(run: Path) -> None:
