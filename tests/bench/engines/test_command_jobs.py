@@ -117,22 +117,28 @@ def test_a_program_that_gives_no_measurement_fails_its_point(
     assert record.failure.cause in {Cause.EXITED, Cause.INVALID}
 
 
+def test_a_program_that_stops_printing_is_stalled(tmp_path: Path) -> None:
+    short = Deadlines(progress=1.0, progress_factor=0.1)  # of the reported 10 s
+    (record,) = measured(tmp_path, trial("stuck"), deadlines=short)
+    assert (record.status, record.failure and record.failure.cause) == ("hung", Cause.STALLED)
+    assert re.search(r"no progress for 1 s after 6 windows: worker 0", record.message)
+
+
 def test_a_program_that_a_host_lacks_fails_its_point(tmp_path: Path) -> None:
     record = recorded(tmp_path, command=["no-such-program"])
     assert record.status == "failed"
     assert "no-such-program: cannot be started (No such file or directory)" in record.message
 
 
-@pytest.mark.slow
 @pytest.mark.mxnet
-def test_the_speedometer_of_mxscales_own_script_is_read(tmp_path: Path) -> None:
-    options = "--benchmark=1 --network=tiny --image-shape=3,32,32 --batch-size={global_batch}"
-    words = [sys.executable, "-m", "bench.train_imagenet", *options.split(), "--disp-batches=5"]
-    record = recorded(tmp_path, command=words, format="mxnet", steps_per_window=5, precision=0.5)
+def test_lines_of_mxnets_own_speedometer_are_read(tmp_path: Path) -> None:
+    """Speedometer logs to stderr, and waits for the metric in every step."""
+    words = [sys.executable, "-m", "tests.support.programs.speedometer", "{global_batch}"]
+    record = recorded(tmp_path, command=words, format="mxnet", precision=0.5)
     assert (record.status, record.message) == ("ok", "")
-    assert record.source == "reported by bench.train_imagenet (mxnet)"
+    assert record.source == "reported by tests.support.programs.speedometer (mxnet)"
     assert NoteKind.PRINTED_CONTRADICTED not in {note.kind for note in record.notes}
-    assert set(record.ranks[0].images) == {20}
+    assert set(record.ranks[0].images) == {80}
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def test_a_process_gets_its_environment_and_none_of_another_job(
         "import os; get = os.environ.get;"
         "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('MASTER_PORT'), get('PORT'))",
         env={"DMLC_ROLE": "two words $HOME 'quoted'"},
-        foreign=MXNET.foreign,
+        foreign=list(MXNET.foreign),
     )
     lines = printed(one.until("exit"))
     one.channel.close()
@@ -233,3 +233,16 @@ def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
     os.kill(pid, signal.SIGSTOP)
     talk.until("beat")
     assert talk.until("beat")[-1][1]["stopped"] == ["w"]
+
+
+@pytest.mark.parametrize("family", [True, False])
+def test_the_cpu_time_of_descendants_counts_if_they_compute_for_it(
+    talk: Talk, family: bool
+) -> None:
+    spend = "import time, signal\nwhile time.process_time() < 0.6: pass\n"
+    spend += "print('spent', flush=True)\nsignal.pause()"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spend!r}])"
+    talk.start("w", code, family=family)
+    talk.until("output")
+    talk.until("beat")
+    assert (talk.until("beat")[-1][1]["cpu"]["w"] >= 0.6) == family

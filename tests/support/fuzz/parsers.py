@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import shutil
 import tarfile
@@ -18,7 +19,9 @@ from paramiko import RSAKey
 from bench import sweep
 from bench.data import partition, shards
 from bench.engines import event_decoder
+from bench.engines.command.program import PRINTED
 from bench.errors import SpecError
+from bench.logs.windows import PrintedJob, WindowReader
 from im2rec_tools.commands.shards import info
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.formats import annotations, recordio, tfrecord, webdataset
@@ -229,11 +232,29 @@ def _import(path: Path) -> None:
         load(Path(own) / "run")
 
 
+def _output(data: bytes, _: Path) -> None:
+    """Read the output of a program in each format, as engine `command` does."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    for form, printers in itertools.product(PRINTED.values(), (1, 2)):
+        job = PrintedJob(printers=printers, devices=4, batch=32, global_batch=128, steps=20)
+        reader = WindowReader(form, job)
+        try:
+            found = [one for at, text in enumerate(lines) for one in reader.take(text, float(at))]
+        except SpecError as error:
+            _check(error)
+        else:
+            assert all(min(one) > 0 for one in found)
+        for text in reader.contradictions():
+            assert "\n" not in text
+        reader.notes()
+
+
 def _logs() -> list[Parser]:
     samples = tuple(path.read_bytes()[:20_000] for path in sorted(LOGS.glob("*.log")))
     packed = tuple(map(gzip.compress, samples[:3]))
     return [
         Parser(name="log", samples=samples, read=_in_file("x.log", _import), at_once=5),
+        Parser(name="output", samples=samples, read=_output, at_once=5),
         Parser(name="log-gz", samples=packed, read=_in_file("x.log.gz", _import), at_once=5),
     ]
 

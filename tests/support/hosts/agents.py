@@ -27,11 +27,11 @@ class Talk:
         code: str,
         env: dict[str, str] | None = None,
         cores: Sequence[int] = (),
-        foreign: Sequence[str] = (),
+        **fields: Any,
     ) -> None:
         argv = [sys.executable, "-u", "-c", code]
         message: dict[str, Any] = {"id": name, "argv": argv, "env": env or {}, "cwd": "/"}
-        message |= {"cores": list(cores), "foreign": list(foreign)}
+        message |= {"cores": list(cores), **fields}
         message["bare"] = name.startswith("server")
         self.channel.send({"do": "start", **message})
 

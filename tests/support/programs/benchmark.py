@@ -39,6 +39,10 @@ def main() -> None:
     elif kind == "fail":
         iterations(count)
         sys.exit("no space left on device")
+    elif kind == "stuck":
+        iterations(count)
+        sys.stdout.flush()
+        signal.pause()
     elif kind == "killed":
         iterations(count)
         sys.stdout.flush()
