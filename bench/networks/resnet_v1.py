@@ -5,36 +5,14 @@ Upstream normalizes the images in ResNeXt only, and the first convolution of sma
 v1 only.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from bench.networks.layers import Classifier, batch_norm, chain
-from bench.networks.stages import THUMBNAIL_HEIGHT, Stages, stages
+from bench.networks.stages import RESNET_V1, RESNEXT, THUMBNAIL_HEIGHT, Stages, Variant, stages
 from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
 _EPSILON = 2e-5
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Variant:
-    """How a family differs.
-
-    inner        inner channels of a bottleneck, as a share of its output: 1 / inner
-    groups       groups of a bottleneck's 3 x 3 convolution
-    early        whether a bottleneck reduces the size by its first convolution, not the second
-    normalizes   whether the images are normalized first
-    """
-
-    family: str
-    inner: int
-    groups: int
-    early: bool
-    normalizes: bool
-
-
-_V1 = _Variant(family="resnet-v1", inner=4, groups=1, early=True, normalizes=False)
-_NEXT = _Variant(family="resnext", inner=2, groups=32, early=False, normalizes=True)
 
 
 def _normalized(channels: int, kernel: int, strides: int = 1, groups: int = 1) -> tuple[Any, Any]:
@@ -59,7 +37,7 @@ class _Unit(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.Activation(added, act_type="relu")
 
 
-def _body(variant: _Variant, channels: int, strides: int, *, bottleneck: bool) -> list[Any]:
+def _body(variant: Variant, channels: int, strides: int, *, bottleneck: bool) -> list[Any]:
     if not bottleneck:
         first = _normalized(channels, 3, strides)
         return [*first, nn.Activation("relu"), *_normalized(channels, 3)]
@@ -74,7 +52,7 @@ def _body(variant: _Variant, channels: int, strides: int, *, bottleneck: bool) -
     ]
 
 
-def _stage(variant: _Variant, number: int, made: Stages) -> Any:
+def _stage(variant: Variant, number: int, made: Stages) -> Any:
     stage = nn.HybridSequential(prefix=f"stage{number}_")
     channels = made.channels[number]
     with stage.name_scope():
@@ -85,7 +63,7 @@ def _stage(variant: _Variant, number: int, made: Stages) -> Any:
     return stage
 
 
-def _stem(variant: _Variant, channels: int, height: int) -> list[Any]:
+def _stem(variant: Variant, channels: int, height: int) -> list[Any]:
     """Return the layers before the first stage; small images keep their size."""
     first = [batch_norm(_EPSILON, fix_gamma=True)] if variant.normalizes else []
     if height > THUMBNAIL_HEIGHT:
@@ -96,7 +74,7 @@ def _stem(variant: _Variant, channels: int, height: int) -> list[Any]:
 
 
 def _build(
-    variant: _Variant, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]
+    variant: Variant, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]
 ) -> Any:
     height = image_shape[1]
     made = stages(variant.family, num_layers, height)
@@ -116,7 +94,7 @@ def resnet_v1(*, num_classes: int, num_layers: int, image_shape: tuple[int, int,
 
     Raises SpecError, as `stages` does.
     """
-    return _build(_V1, num_classes, num_layers, image_shape)
+    return _build(RESNET_V1, num_classes, num_layers, image_shape)
 
 
 def resnext(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]) -> Any:
@@ -124,4 +102,4 @@ def resnext(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, i
 
     Raises SpecError, as `stages` does.
     """
-    return _build(_NEXT, num_classes, num_layers, image_shape)
+    return _build(RESNEXT, num_classes, num_layers, image_shape)

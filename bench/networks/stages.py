@@ -43,6 +43,27 @@ MOBILE_STAGES = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Variant:
+    """How a family of residual networks with post-activation differs.
+
+    inner        inner channels of a bottleneck, as a share of its output: 1 / inner
+    groups       groups of a bottleneck's 3 x 3 convolution
+    early        whether a bottleneck reduces the size by its first convolution, not the second
+    normalizes   whether the images are normalized first
+    """
+
+    family: str
+    inner: int
+    groups: int
+    early: bool
+    normalizes: bool
+
+
+RESNET_V1 = Variant(family="resnet-v1", inner=4, groups=1, early=True, normalizes=False)
+RESNEXT = Variant(family="resnext", inner=2, groups=32, early=False, normalizes=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stages:
     """Stages of a residual network.
 

@@ -1,11 +1,10 @@
 """ResNet with pre-activation, ResNet v1 and ResNeXt in upstream's variants."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from bench.networks.stages import THUMBNAIL_HEIGHT, Stages, stages
+from bench.networks.stages import RESNET_V1, RESNEXT, THUMBNAIL_HEIGHT, Stages, Variant, stages
 from bench.networks.torch.layers import averaged, batch_norm, chain, conv, dense, max_pool, relu
 
 _EPSILON = 2e-5
@@ -70,21 +69,6 @@ def _units(made: Stages) -> list[tuple[int, int, bool]]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Variant:
-    """How a family differs; the fields are those of the MXNet version."""
-
-    family: str
-    inner: int
-    groups: int
-    early: bool
-    normalizes: bool
-
-
-_V1 = _Variant(family="resnet-v1", inner=4, groups=1, early=True, normalizes=False)
-_NEXT = _Variant(family="resnext", inner=2, groups=32, early=False, normalizes=True)
-
-
 def _normalized(channels: int, kernel: int, strides: int = 1, groups: int = 1) -> tuple[Any, Any]:
     return _same(channels, kernel, strides, groups), batch_norm(_EPSILON)
 
@@ -104,7 +88,7 @@ class _PostactivationUnit(nn.Module):  # type: ignore[misc]
         return self.activation(self.body(x) + shortcut)
 
 
-def _body(variant: _Variant, channels: int, strides: int, *, bottleneck: bool) -> list[Any]:
+def _body(variant: Variant, channels: int, strides: int, *, bottleneck: bool) -> list[Any]:
     if not bottleneck:
         return [*_normalized(channels, 3, strides), relu(), *_normalized(channels, 3)]
     inner = channels // variant.inner
@@ -116,7 +100,7 @@ def _body(variant: _Variant, channels: int, strides: int, *, bottleneck: bool) -
     ]
 
 
-def _stem(variant: _Variant, channels: int, height: int) -> list[Any]:
+def _stem(variant: Variant, channels: int, height: int) -> list[Any]:
     first = [batch_norm(_EPSILON, fix_gamma=True)] if variant.normalizes else []
     if height > THUMBNAIL_HEIGHT:
         return [*first, *_normalized(channels, 7, 2), relu(), max_pool(3, 2, 1)]
@@ -125,7 +109,7 @@ def _stem(variant: _Variant, channels: int, height: int) -> list[Any]:
 
 
 def _build(
-    variant: _Variant, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]
+    variant: Variant, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]
 ) -> Any:
     made = stages(variant.family, num_layers, image_shape[1])
     units = [
@@ -143,9 +127,9 @@ def _build(
 
 def resnet_v1(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]) -> Any:
     """(N, *image_shape) images to (N, num_classes) scores."""
-    return _build(_V1, num_classes, num_layers, image_shape)
+    return _build(RESNET_V1, num_classes, num_layers, image_shape)
 
 
 def resnext(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]) -> Any:
     """(N, *image_shape) images to (N, num_classes) scores."""
-    return _build(_NEXT, num_classes, num_layers, image_shape)
+    return _build(RESNEXT, num_classes, num_layers, image_shape)
