@@ -10,6 +10,7 @@ end, and the others go on. Run the command again to complete what a deadline cut
 import argparse
 import csv
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -151,8 +152,9 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 def telling(output: str) -> str:
     """Return an output's first error, last throughput or last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error:")]
-    rates = [line for line in lines if " images/s" in line]
+    # hosts.check lists problems by host.
+    errors = [line for line in lines if line.startswith("error:") or ": expected " in line]
+    rates = [line for line in lines if re.search(r"\d images/s", line)]
     return (errors[:1] or rates[-1:] or lines[-1:] or [""])[0][:_MOST_LETTERS]
 
 

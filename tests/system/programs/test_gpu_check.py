@@ -55,7 +55,9 @@ def test_a_step_that_fails_or_exceeds_its_deadline_is_one_line(tmp_path: Path) -
 def test_a_line_of_output_is_its_error_throughput_or_end() -> None:
     telling = CHECK["telling"]
     assert telling("a\nerror: b\n\nerror: c\n") == "error: b"
-    assert telling("x: 3 images/s\ny: 4 images/s\ndigest\n") == "y: 4 images/s"
+    assert telling("x: 3 images/s\ny: 4 images/s\nbatch  images/s\n") == "y: 4 images/s"
+    problem = "vm: expected a GPU, got none from the driver. Set device = 'cpu'"
+    assert telling(f"host  address\nvm  1\n{problem}\n0 of 1 hosts are ready\n") == problem
     assert telling("a\nb\n\n") == "b"
     assert telling("") == ""
 
