@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.engines.fake import FAKE
+from bench.environment import describe
 from bench.trial import make
 from benchmarks.scale.costs import Cost, table
 from benchmarks.scale.runs import (
@@ -35,6 +36,8 @@ from results.run_folder import DIGESTS, RECORDS, REPORT
 _MEASURES = "measures.json"
 _DEMO = ROOT / "docs" / "runs" / "demo"
 _STARTS = 5
+# Windows per rank of the run with the most ranks, which would otherwise take 12 GB.
+_FEW_WINDOWS = 20
 _NULL = subprocess.DEVNULL
 
 
@@ -133,7 +136,7 @@ def _rehearsal(folder: Path) -> Cost:
 _Line = tuple[str, int, Callable[[], Cost]]
 
 
-def _lines(folder: Path, asked: argparse.Namespace) -> list[_Line]:
+def lines_of(folder: Path, asked: argparse.Namespace) -> list[_Line]:
     """Return what to measure."""
     found: list[_Line] = []
     for kind in (families, one_family):
@@ -150,6 +153,11 @@ def _lines(folder: Path, asked: argparse.Namespace) -> list[_Line]:
         found.append((f"resume, {asked.ranks} ranks", points, _of(_resume, run)))
         for task in ("report.show", "report.build"):
             found.append((f"{task}, {named}", points, _of(partial(_fab, task), run)))
+    for points in asked.ranked[-1:]:
+        path = folder / f"{families.__name__}-{points}-{asked.most_ranks}-{_FEW_WINDOWS}"
+        run = partial(_run, path, families, points, asked.most_ranks)
+        name = f"report.show, {asked.most_ranks} ranks"
+        found.append((name, points, _of(partial(_fab, "report.show"), run)))
     starts: dict[str, Callable[[], Cost]] = {
         "fab --version": partial(_start, "--version"),
         "fab --list": partial(_start, "--list"),
@@ -192,6 +200,7 @@ def main() -> None:
         )
     for name, count, text in (
         ("ranks", 256, "Ranks per point of runs with many"),
+        ("most-ranks", 1024, f"Ranks per point of a run of {_FEW_WINDOWS} windows without logs"),
         ("windows", 100, "Windows per rank"),
     ):
         parser.add_argument(
@@ -205,9 +214,14 @@ def main() -> None:
     )
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    lines = [one for one in _lines(asked.folder.resolve(), asked) if asked.only in one[0]]
+    lines = [one for one in lines_of(asked.folder.resolve(), asked) if asked.only in one[0]]
     costs = _measured(asked.folder, lines)
-    print(f"{len(os.sched_getaffinity(0))} cores; {LOGGED_WINDOWS} windows in each worker's log")
+    about = describe(ROOT)
+    print(
+        f"{about['date'][:10]}, {about['processor']}, {len(os.sched_getaffinity(0))} cores, "
+        f"Python {about['python']}, commit {about['commit']}; n = 1, starts, a fake process and "
+        f"the demo: medians of {_STARTS}; {LOGGED_WINDOWS} windows in each worker's log\n"
+    )
     print(table([(name, points) for name, points, _ in lines], costs))
 
 

@@ -1,11 +1,13 @@
 """Runs that benchmarks write are whole: their logs give their records."""
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from bench.sweep import load_sweep
-from benchmarks.scale.costs import Cost, table
+from benchmarks.scale.__main__ import lines_of
+from benchmarks.scale.costs import WANTED, Cost, table
 from benchmarks.scale.runs import families, one_family, write_run, write_unfinished
 from launch.setup import local_setup
 from launch.sweep import points
@@ -50,10 +52,16 @@ def test_identities_of_repeats_need_no_commands(
 
 
 def test_the_table_has_growth_exponents() -> None:
-    names = [("digest", 10), ("digest", 1000), ("fab --list", 0)]
+    names = [("digest, 256 ranks, logs", 10), ("digest, 256 ranks, logs", 1000), ("fab --list", 0)]
     costs = [Cost(seconds=0.1), Cost(seconds=10.0, mebibytes=3.2), Cost(seconds=0.2)]
     assert table(names, costs).splitlines()[2:] == [
-        "| digest | 10 | 0.100 |  |  |  |",
-        "| digest | 1000 | 10.0 | 1.0 | 3 |  |",
-        "| fab --list |  | 0.200 |  |  |  |",
+        "| digest, 256 ranks, logs | 10 | 0.100 |  |  |  |  |",
+        "| digest, 256 ranks, logs | 1000 | 10.0 | 1.0 | 3 |  | 15 s, 20 MB |",
+        "| fab --list |  | 0.200 |  |  |  | 1.5 times fab --version |",
     ]
+
+
+def test_each_wanted_cost_belongs_to_a_line_of_the_benchmark(tmp_path: Path) -> None:
+    sizes = {"points": [3000], "ranked": [100, 1000], "ranks": 256, "most_ranks": 1024}
+    found = lines_of(tmp_path, Namespace(**sizes, windows=100))
+    assert set(WANTED) <= {(name, size) for name, size, _ in found}
