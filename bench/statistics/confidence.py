@@ -38,12 +38,18 @@ def student(freedom: float, confidence: float = CONFIDENCE) -> float:
     With t = sqrt(freedom) tan(a), the density of a is cos(a) ** (freedom - 1), which is integrated
     numerically. The error is below 0.2 % at 95 % confidence and 1 or more degrees of freedom.
     """
-    last = min(math.pi / 2, 12 / math.sqrt(freedom))
-    angles = np.linspace(0, last, 2049)
-    density = np.maximum(np.cos(angles), 0) ** (freedom - 1)
+    angles, cosines = _grid(min(math.pi / 2, 12 / math.sqrt(freedom)))
+    density = cosines ** (freedom - 1)
     area = np.concatenate(([0.0], np.cumsum(density[1:] + density[:-1])))
     angle = float(np.interp(confidence * area[-1], area, angles))
     return math.sqrt(freedom) * math.tan(angle)
+
+
+@lru_cache(maxsize=16)
+def _grid(last: float) -> tuple[Numbers, Numbers]:
+    """Return angles from 0 to the last one, and their cosines."""
+    angles = np.linspace(0, last, 2049)
+    return angles, np.maximum(np.cos(angles), 0)
 
 
 def error_of_sum(*errors: StandardError) -> StandardError:

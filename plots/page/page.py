@@ -57,6 +57,8 @@ _MOST_STATIC = 1_000_000
 MOST_BYTES = 3_900_000
 
 
+# Begins the details of the points, near the end of the page.
+_DETAILS = '<script type="text/plain" id="details">'
 _packed = lru_cache(maxsize=1)(packed)
 
 
@@ -98,7 +100,10 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed_details(run, left)
-    text = template.render(**known, details=details, kept=kept)
+    head, tag, tail = bare.rpartition(_DETAILS)
+    text = f"{head}{tag}{details}{tail}"
+    if kept is not None:
+        text = template.render(**known, details=details, kept=kept)
     if len(text) > MOST_BYTES:  # of a very large run, whose details cannot be shorter
         text = template.render(**known | {"static": ""}, details=details, kept=kept)
     return text.encode("utf-8", "replace").decode()  # host facts may hold what UTF-8 cannot
