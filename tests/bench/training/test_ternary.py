@@ -93,11 +93,11 @@ def test_sums_of_packed_values_are_exact(workers: int) -> None:
 
 
 def test_four_values_share_a_byte_in_arrays_of_any_size() -> None:
-    size = (1 << 15) + 5  # a full block and more
+    size = (1 << 17) + 5  # a full block and more
     memory, place = torch.full((size,), -0.25), [slice(0, size)]
     one = torch.tensor([0.25])
     packed = quantizer().quantize(memory, place, one, one)
-    assert packed.numel() == (1 << 13) + 2
+    assert packed.numel() == (1 << 15) + 2
     assert quantizer().packed_bytes(place) == packed.numel() + 4
 
 
