@@ -29,13 +29,16 @@ def hashes(record: Record) -> set[object]:
 
 
 def test_two_workers_have_the_weights_of_dist_sync_bit_by_bit(tmp_path: Path) -> None:
-    trials = two(kvstore="dist_sync"), two(), two(env=OVER_LOOPBACK)
-    servers, shared, sent = measured(tmp_path, *trials, deadlines=Deadlines())
+    trials = two(kvstore="dist_sync"), two(), two(env=OVER_LOOPBACK), two(gc_type="ternary")
+    servers, shared, sent, ternary = measured(tmp_path, *trials, deadlines=Deadlines())
     assert len(hashes(servers)) == 1
     assert hashes(servers) == hashes(shared) == hashes(sent)
     for rank in shared.ranks:
         assert (rank.facts["num_workers"], rank.facts["torch"]) == (2, torch.__version__)
     assert [rank.facts["bytes_each_way"] for rank in sent.ranks] == [4 * 90_512] * 2
+    assert len(hashes(ternary)) == 1
+    assert hashes(ternary) != hashes(shared)
+    assert 10 * ternary.ranks[0].facts["bytes_each_way"] < sent.ranks[0].facts["bytes_each_way"]
     assert left_over() == []
 
 
@@ -70,6 +73,32 @@ def test_workers_share_photographs_validate_and_stop_together(
     assert len(hashes(record)) == 1
     assert len({len(rank.seconds) for rank in record.ranks}) == 1
     assert list(tmp_path.glob("model-*.optimizer"))
+
+
+@pytest.mark.slow
+def test_ternary_training_continues_as_if_not_interrupted(
+    photographs: Path, tmp_path: Path
+) -> None:
+    def part(prefix: str, epochs: int, *options: str) -> Trial:
+        return two(
+            mode="real",
+            gc_type="ternary",
+            num_classes=10,
+            data_train=str(photographs / "train"),
+            rgb_std=[58.0, 57.0, 57.0],
+            windows=0,
+            num_epochs=epochs,
+            batch_per_device=12,
+            options=[f"--model-prefix={tmp_path / prefix}", *options],
+        )
+
+    trials = part("a", 2), part("b", 1), part("b", 2, "--load-epoch=1")
+    whole, _, rest = (
+        measured(tmp_path / f"run-{number}", trial, deadlines=Deadlines())[0]
+        for number, trial in enumerate(trials)
+    )
+    assert len(hashes(whole)) == 1
+    assert hashes(rest) == hashes(whole)
 
 
 @pytest.mark.slow
