@@ -72,7 +72,10 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
         return
     if kind == TERNARY and store != ALL_REDUCE:
         expected = f"kvstore {quoted(ALL_REDUCE)} for {kind}"
-        raise SpecError(error_line("gc_type (--gc-type)", expected=expected, got=quoted(store)))
+        fix = f"Set kvstore to {quoted(ALL_REDUCE)}, or gc_type to '2bit'"
+        raise SpecError(
+            error_line("gc_type (--gc-type)", expected=expected, got=quoted(store), fix=fix)
+        )
     if kind != TERNARY and not find_kvstore(store).servers:
         raise SpecError(
             error_line(

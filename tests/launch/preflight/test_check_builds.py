@@ -61,13 +61,21 @@ def test_every_process_of_a_trial_runs_its_python() -> None:
     assert not any("LD_LIBRARY_PATH" in one.env for one in processes)
 
 
-LATER = ("python", "costs", "channels_last", "compile", "prefetch_buffer")
+LATER = {
+    "python": "",
+    "costs": "none",
+    "channels_last": False,
+    "compile": False,
+    "prefetch_buffer": 2,
+    "command": (),
+    "format": "",
+    "printers": 1,
+}
 
 
 def test_a_field_of_later_changes_no_key_of_before() -> None:
     fields = trial().fields
-    later = [fields.pop(name) for name in LATER]
-    assert later == ["", "none", False, False, 2]
+    assert {name: fields.pop(name) for name in LATER} == LATER
     text = json.dumps(fields, sort_keys=True).encode()
     assert trial().key == hashlib.sha256(text).hexdigest()[:12]
     assert len({one.key for one in (trial(), trial(python="a"), trial(python="b"))}) == 3
