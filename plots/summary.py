@@ -18,7 +18,7 @@ from plots.items import Item, one_sentence, shortened
 from plots.quality import quality_sentence
 from results.quality import Quality
 from results.rates import Ratio
-from results.record import grouped
+from results.record import grouped, kept_by_items
 from results.repeat import TimeToAccuracy
 from results.run import Run
 from results.scaling import ScalingRow
@@ -118,6 +118,7 @@ def _time_text(row: ScalingRow, found: TimeToAccuracy) -> str:
     return f"{text} (95 % CI {significant(ends[0])} to {significant(ends[1])} s)" if ends else text
 
 
+@kept_by_items
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     good = drawable([row for row in rows if not row.emulated])
     return [row for row in good if row.rate and not is_uninformative(row.rate.ratio)]
@@ -318,12 +319,12 @@ def _counted(count: int, noun: str) -> str:
 def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Yield the headlines of notes, interference first, each with its points."""
     good = [row for row in rows if row.rate]
+    notes = grouped((note.kind, (note, row.name)) for row in good for note in row.notes)
     found = grouped(
-        (_headline(note), row.name)
+        (_headline(note), name)
         for kind in NoteKind
-        for row in good
-        for note in row.notes
-        if note.kind is kind and kind.headline and kind is not NoteKind.TEXT
+        if kind.headline and kind is not NoteKind.TEXT
+        for note, name in notes.get(kind, ())
     )
     for headline, names in found.items():
         yield f"{headline}: {_named(list(dict.fromkeys(names)))}"
