@@ -46,9 +46,9 @@ JOB_GROUP = "Job"
 PLAN_OPTIONS = {
     "sweep": OptionHelp(
         "SWEEP",
-        "Name of a shipped sweep (cifar10, compare-engines, demo, gate, horovod, imagenet, "
-        "mnist-lenet, r-alexnet, seed, smoke, tarantella, terngrad), or a file with or without "
-        ".toml",
+        "Name of a shipped sweep (cifar10, compare-engines, demo, gate, gpu-check, horovod, "
+        "imagenet, mnist-lenet, r-alexnet, seed, smoke, tarantella, terngrad), or a file with or "
+        "without .toml",
     ),
     "point": OptionHelp(
         "WORDS",

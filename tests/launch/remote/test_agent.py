@@ -111,13 +111,13 @@ def test_a_process_gets_its_environment_and_none_of_another_job(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DMLC_PS_ROOT_PORT", "1234")
-    monkeypatch.setenv("MASTER_PORT", "5678")
+    monkeypatch.setenv("OTHER_PORT", "5678")
     monkeypatch.setenv("PORT", "8080")
     one = Talk()
     one.start(
         "w",
         "import os; get = os.environ.get;"
-        "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('MASTER_PORT'), get('PORT'))",
+        "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('OTHER_PORT'), get('PORT'))",
         env={"DMLC_ROLE": "two words $HOME 'quoted'"},
         foreign=list(MXNET.foreign),
     )
