@@ -135,7 +135,7 @@ def test_an_unknown_engine_is_told_of_the_option() -> None:
     code, line = refusal(fabfile.bench.bench_sweep, "seed", [], engine="fale")
     assert (code, line) == (
         2,
-        "error: unknown engine 'fale'; did you mean 'fake'? Known: mxnet, torch, fake",
+        "error: unknown engine 'fale'; did you mean 'fake'? Known: mxnet, torch, command, fake",
     )
 
 
