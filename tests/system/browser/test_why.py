@@ -87,7 +87,7 @@ def test_bars_of_a_simulation_are_marked_and_texts_are_escaped(
     path = tmp_path / "index.html"
     run = study()
     trial = run.rows[2].trial.replace(kvstore=HOSTILE)
-    named = dataclasses.replace(run.rows[2], trial=trial)
+    named = dataclasses.replace(run.rows[2], trial=trial, name=trial.name)
     played = run_of(record([[1.0] * 6], engine="fake")).rows
     path.write_text(page(dataclasses.replace(run, rows=[*run.rows[:2], named, *played])))
     with visit(browser, path) as tab:
