@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.events import Event, emit
+from bench.settings.parts import MOST_DEVICES
 from bench.statistics.confidence import Numbers
 from bench.sweep import load_sweep
 from bench.trial import Trial, make
@@ -42,7 +43,8 @@ Trials = Callable[[int, int], Iterator[Trial]]
 
 def families(number: int, ranks: int) -> Iterator[Trial]:
     """Yield points that differ by network, store, devices per worker and batch."""
-    kinds = list(product(_DEVICES, _STORES, _NETWORKS))
+    allowed = [devices for devices in _DEVICES if devices * ranks <= MOST_DEVICES]
+    kinds = list(product(allowed, _STORES, _NETWORKS))
     for place in range(number):
         batch, kind = divmod(place, len(kinds))
         devices, store, network = kinds[kind]

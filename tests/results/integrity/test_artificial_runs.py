@@ -25,6 +25,10 @@ def test_the_events_of_an_artificial_run_give_its_records(tmp_path: Path) -> Non
     assert len(covered_files(tmp_path)) == 1 + 3 * (2 + 3 * 2)
 
 
+def test_points_of_many_ranks_stay_within_the_devices_of_a_job() -> None:
+    assert {one.layout.devices for one in families(100, ranks=1024)} == {1024, 2048, 4096, 8192}
+
+
 def test_points_of_one_family_share_a_baseline(tmp_path: Path) -> None:
     write_run(tmp_path, one_family(6, ranks=1), windows=4)
     rows = load(tmp_path).rows
