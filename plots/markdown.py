@@ -7,9 +7,8 @@ from html import escape
 from im2rec_tools.terminal import one_line
 from plots.fact_labels import fact_label, fact_value, own_facts
 from plots.failures import Failures, attempt_items, attempt_text
-from plots.figures import threads
 from plots.figures.caption import provenance, settings_line
-from plots.figures.model import is_drawn
+from plots.figures.model import input_rows, is_drawn
 from plots.format import fenced, in_cell, in_line, list_names
 from plots.items import markdown_list
 from plots.page.commands import reproduce_note
@@ -65,11 +64,11 @@ def document(
 
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    if is_drawn(rows) or threads.input_rows(rows):
+    if is_drawn(rows) or input_rows(rows):
         yield "## Scaling"
     if is_drawn(rows):
         yield f"![throughput (images/s), speed-up, efficiency and window times]({FIGURE})"
-    if threads.input_rows(rows):
+    if input_rows(rows):
         yield "![throughput (images/s) by decoding threads](threads.svg)"
 
 

@@ -3,14 +3,13 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 
 from plots import results_csv
 from plots.failures import Failures
-from plots.figures import scaling, threads
-from plots.figures.caption import caption, provenance
-from plots.figures.model import is_drawn
+from plots.figures.pictures import Pictures, draw_figures
 from plots.markdown import document
 from plots.page.page import packed_library, page
 from plots.results_csv import save_parquet, table_csv
@@ -35,20 +34,22 @@ def build(  # noqa: PLR0913 - a run, and what a report shows beside it
     predictions: Predictions = NO_PREDICTIONS,
     *,
     baselines: Sequence[Run] | None = None,
+    drawn: Callable[[], Pictures] | None = None,
 ) -> list[Path]:
     """Write RUN/report/ and return the paths of its files.
 
     The files are results.csv, report.md, index.html, scaling.svg and scaling.png. The figure shows
     the run `over` behind this one; a run without training points has no figure. threads.svg and
     threads.png show input-pipeline benchmarks with several thread counts. The page shows the
-    history of the points in `baselines`, by default those beside the run's folder.
+    history of the points in `baselines`, by default those beside the run's folder. `drawn` waits
+    for figures that another process draws; without it, this one does.
 
     A file that cannot be made is left out and named in `failures`; without `failures`,
     RuntimeError names it after the other files are written. StoreError if the folder is unwritable.
     """
     if failures is None:
         failures = Failures()
-        paths = build(run, costs, over, failures, predictions, baselines=baselines)
+        paths = build(run, costs, over, failures, predictions, baselines=baselines, drawn=drawn)
         if failures.lines:
             raise RuntimeError("; ".join(failures.lines))
         return paths
@@ -60,18 +61,21 @@ def build(  # noqa: PLR0913 - a run, and what a report shows beside it
         TABLE: lambda: table_csv(run.rows, costs, run.commit),
         TEXT: lambda: document(run, costs, failures, predictions),
         PAGE: lambda: page(
-            *(run, costs, over, failures, predictions), static=_static(pictures), baselines=past
+            *(run, costs, over, failures, predictions),
+            static=lambda: _static(pictures()),
+            baselines=past,
         ),
     }
+    pictures = cache(drawn or partial(draw_figures, run, over, predictions))
     with store_errors(folder, "written"), ThreadPoolExecutor(1) as beside:
-        beside.submit(packed_library)  # for the page, while the figures are drawn
-        pictures = _images(run, over, folder, failures, predictions)
+        beside.submit(packed_library)  # for the page
         written = []
         for name, make in texts.items():
             if text := failures.attempt(name, make, ""):
                 write_text(folder / name, text)
                 written.append(folder / name)
-        written += pictures
+        written += pictures().paths
+        failures.lines += pictures().failures
         # Delete optional files of an earlier report as well.
         upstreams = folder / UPSTREAM
         asked = [] if upstreams.is_symlink() else upstreams.glob("*.csv")
@@ -81,36 +85,10 @@ def build(  # noqa: PLR0913 - a run, and what a report shows beside it
     return written
 
 
-def _static(pictures: Sequence[Path]) -> str:
+def _static(pictures: Pictures) -> str:
     """Return scaling.svg, for the page; '' if it was not made."""
-    return next((path.read_text(encoding="utf-8") for path in pictures if path.name == FIGURE), "")
-
-
-def _images(
-    run: Run, over: Run | None, folder: Path, failures: Failures, predictions: Predictions
-) -> list[Path]:
-    simulated = "SIMULATED, not measured - " if run.rehearsal else ""
-    title = f"{simulated}{run.name}: {run.environment.get('description') or 'scaling'}"
-
-    def scaling_files() -> list[Path]:
-        if not is_drawn(run.rows):
-            return []
-        figure = scaling.draw(run.rows, title, caption(run), over, predictions)
-        with store_errors(folder, "written"):
-            return scaling.save(figure, folder)
-
-    def threads_files() -> list[Path]:
-        readings = threads.input_rows(run.rows)
-        if not readings:
-            return []
-        figure = threads.draw(readings, title, provenance(run))
-        with store_errors(folder, "written"):
-            return scaling.save(figure, folder, "threads")
-
-    return [
-        *failures.attempt("figure scaling", scaling_files, list[Path]()),
-        *failures.attempt("figure threads", threads_files, list[Path]()),
-    ]
+    found = (path for path in pictures.paths if path.name == FIGURE)
+    return next((path.read_text(encoding="utf-8") for path in found), "")
 
 
 def write_upstream(run: Run, _: Costs) -> list[Path]:

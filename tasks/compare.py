@@ -202,7 +202,7 @@ def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-d
 def write_chart(entries: list[HistoryEntry], path: Path) -> None:
     """Write the chart of a point's history to PATH.svg and PATH.png."""
     from plots.figures.scaling import save
-    from plots.tables.history import draw
+    from plots.tables.history_chart import draw
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -159,6 +159,7 @@ def build_report(
     """
     from launch.install import own_code
     from plots.failures import Failures
+    from plots.figures.pictures import drawing
     from plots.report import EXTRA, build, choice
     from plots.tables.scaling import show
     from results.integrity import digest
@@ -169,20 +170,20 @@ def build_report(
     costs = costs_of(run, given)
     behind = with_baseline(overlay_run(over), baseline) if over else None
     failures, predicted = Failures(), load_predictions(folder, run.rows)
-    with ThreadPoolExecutor(1) as beside:  # reading gigabytes takes as long as drawing
-        files = beside.submit(digest.files, folder)
+    with drawing(run, behind, predicted) as drawn, ThreadPoolExecutor(1) as beside:
+        files, code = beside.submit(digest.files, folder), beside.submit(own_code)
         failures.attempt("table", lambda: show(run, costs, failures, parts), None)
-        _print_paths(build(run, costs, behind, failures, predicted))
+        _print_paths(build(run, costs, behind, failures, predicted, drawn=drawn))
         for name in extra:
             _print_paths(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
     built = choice(run, baseline, over, predicted.lines)
-    echo(f"digest: {digest.write(folder, own_code(), files.result(), given, built)}")
+    echo(f"digest: {digest.write(folder, code.result(), files.result(), given, built)}")
     _exit_by_result(run, failures)
 
 
-def _parts(wide: bool, notes: bool) -> list[str]:
-    """Return the parts that --wide and --notes add to a table."""
-    return [name for name, wanted in {"wide": wide, "notes": notes}.items() if wanted]
+def _given(**options: bool) -> list[str]:
+    """Return the names of the options that are given."""
+    return [name.replace("_", "-") for name, is_given in options.items() if is_given]
 
 
 def checked_baseline(text: str) -> str:
@@ -257,15 +258,14 @@ def report_build(  # type: ignore[no-untyped-def]
     point reached no steady state.
     """
     baseline, folder = checked_baseline(speedup_baseline), run_folder(run)
-    asked = {"upstream-csv": upstream_csv, "parquet": parquet}
-    extra = [name for name, wanted in asked.items() if wanted]
+    extra = _given(upstream_csv=upstream_csv, parquet=parquet)
     if not is_packed(run):
-        build_report(folder, prices, over, extra, baseline, _parts(wide, notes))
+        build_report(folder, prices, over, extra, baseline, _given(wide=wide, notes=notes))
         return
     from results.integrity.archive import report_beside
 
     with report_beside(archive_of(run), folder):
-        build_report(folder, prices, over, extra, baseline, _parts(wide, notes))
+        build_report(folder, prices, over, extra, baseline, _given(wide=wide, notes=notes))
 
 
 @task(
@@ -314,7 +314,7 @@ def report_show(  # type: ignore[no-untyped-def]
 
     given, found = prices_of(prices), with_baseline(load(run_folder(run)), baseline)
     failures = Failures()
-    show(found, costs_of(found, given), failures, _parts(wide, notes))
+    show(found, costs_of(found, given), failures, _given(wide=wide, notes=notes))
     _exit_by_result(found, failures)
 
 

@@ -1,6 +1,5 @@
 """The static figure of a run's predictions, for the page."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
@@ -18,14 +17,12 @@ from plots.figures.scaling import figure_style
 from results.prediction.calibration import Predictions
 from results.scaling import ScalingRow
 
-# A style in an inline SVG applies to the whole page.
-_PAGE_WIDE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
 # Text that a browser draws keeps the figure small.
 _STATIC = {"svg.fonttype": "none"}
 
 
 def static_figure(rows: Sequence[ScalingRow], predictions: Predictions) -> str:
-    """Return the predictions with the points that they rest on, as an inline SVG.
+    """Return the predictions with the points that they rest on, as an SVG.
 
     '' if no network of them is drawn.
     """
@@ -53,9 +50,4 @@ def static_figure(rows: Sequence[ScalingRow], predictions: Predictions) -> str:
         figure.legend(handles=samples, loc="outside lower center", ncols=3, frameon=False)
         text = StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    return inline_svg(text.getvalue())
-
-
-def inline_svg(text: str) -> str:
-    """Return the SVG file as an element of a page; '' if there is none."""
-    return _PAGE_WIDE.sub("", text[text.index("<svg") :]) if "<svg" in text else ""
+    return text.getvalue()

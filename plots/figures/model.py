@@ -117,6 +117,16 @@ def is_drawn(rows: Sequence[ScalingRow]) -> bool:
     return bool(drawable(rows) or failed_points(rows))
 
 
+def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
+    """Return the input-pipeline points with a result, by requested page-cache state."""
+    found = grouped(
+        ("cold" if row.trial.mxnet.cold else "not dropped", row)
+        for row in sorted(rows, key=lambda row: row.trial.data.nthreads)
+        if row.trial.mode == "test-io" and row.rate
+    )
+    return {name: some for name, some in found.items() if len(some) > 1}
+
+
 @kept_by_items
 def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     """Return the lines of the points that a figure draws."""

@@ -1,6 +1,5 @@
 """The input-pipeline figure: throughput (images/s) by decoding threads."""
 
-from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
@@ -8,18 +7,7 @@ from matplotlib.figure import Figure
 
 from plots.figures.labels import matplotlib_text
 from plots.figures.scaling import figure_style
-from results.record import grouped
 from results.scaling import ScalingRow
-
-
-def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
-    """Return the input-pipeline points with a result, by requested page-cache state."""
-    found = grouped(
-        ("cold" if row.trial.mxnet.cold else "not dropped", row)
-        for row in sorted(rows, key=lambda row: row.trial.data.nthreads)
-        if row.trial.mode == "test-io" and row.rate
-    )
-    return {name: some for name, some in found.items() if len(some) > 1}
 
 
 def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:

@@ -1,7 +1,8 @@
 """The web page of a run: index.html, one self-contained file."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from bench.notes import texts
 from plots.failed_repeats import TRY_HEADER, try_rows
 from plots.failures import Failures, attempt_items, attempt_lines
 from plots.figures.caption import hardware, settings_line, varied_line
-from plots.figures.forecast import inline_svg, static_figure
 from plots.format import has_assumed_scatter, status_text
 from plots.items import one_sentence
 from plots.page.baselines import HistoryTable, history_table
@@ -57,6 +57,8 @@ _MOST_STATIC = 1_000_000
 MOST_BYTES = 3_900_000
 
 
+# A style in an inline SVG applies to the whole page.
+_PAGE_WIDE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
 # Begins the details of the points, near the end of the page.
 _DETAILS = '<script type="text/plain" id="details">'
 _packed = lru_cache(maxsize=1)(packed)
@@ -74,12 +76,12 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     failures: Failures | None = None,
     predicted: Predictions = NO_PREDICTIONS,
     *,
-    static: str = "",
+    static: Callable[[], str] = str,
     baselines: Sequence[Run] = (),
 ) -> str:
     """Return the page as HTML, with the run `over`, if given, as gray dashed lines.
 
-    `static` is scaling.svg, which browsers without JavaScript show. `baselines` have earlier
+    `static` waits for scaling.svg, which browsers without JavaScript show. `baselines` have earlier
     results of its points.
 
     If a part of the text fails, raise, or with `failures` add a line to it and print that line in
@@ -91,12 +93,13 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
         "over": panel_data(over) if over else None,
         "ratios": ratios.places or None,
     }
-    template = _template()
     known = _known(run, costs, data, failures)
     known["past"] = _past(run, baselines, failures)
     known |= {"ratios": ratios, "over": over, "behind": over.sources if over else []}
     known["predicted"] = _predicted(run, predicted) if predicted.scored else None
-    known["static"] = Markup(inline_svg(static)) if len(static) < _MOST_STATIC else ""
+    template = _template()
+    svg = static()
+    known["static"] = Markup(inline_svg(svg)) if len(svg) < _MOST_STATIC else ""
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed_details(run, left)
@@ -164,6 +167,11 @@ def _known(
     }
 
 
+def inline_svg(svg: str) -> str:
+    """Return an SVG file as an element of the page; '' if there is none."""
+    return _PAGE_WIDE.sub("", svg[svg.index("<svg") :]) if "<svg" in svg else ""
+
+
 def _ratios(run: Run, over: Run | None, failures: Failures | None) -> RatioTable:
     """Compare the run with the overlaid one; empty without one, or if that fails."""
     if over is None:
@@ -188,13 +196,15 @@ def _past(run: Run, baselines: Sequence[Run], failures: Failures | None) -> Hist
 
 def _predicted(run: Run, found: Predictions) -> dict[str, Any]:
     """Return the table, the calibration and the figure of predictions."""
+    from plots.figures.forecast import static_figure  # noqa: PLC0415 - it loads Matplotlib
+
     header, rows = predictions.rows(found)
     return {
         "banner": predictions.BANNER,
         "header": header,
         "rows": rows,
         "lines": predictions.calibration(found),
-        "figure": Markup(static_figure(run.rows, found)),
+        "figure": Markup(inline_svg(static_figure(run.rows, found))),
     }
 
 

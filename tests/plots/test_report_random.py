@@ -11,7 +11,7 @@ from invoke.context import Context
 
 from plots.figures import scaling, threads
 from plots.figures.caption import caption
-from plots.figures.model import is_drawn
+from plots.figures.model import input_rows, is_drawn
 from plots.items import plain_lines
 from plots.markdown import document
 from plots.page.details import packed_details
@@ -60,7 +60,7 @@ def test_pictures_and_pages_of_random_runs_are_drawn(part: int, tmp_path: Path) 
     scaling.draw(one.rows, one.name, caption(one))
     scaling.save(scaling.draw(other.rows, other.name, caption(other), over=one), tmp_path)
     for run in (one, other):
-        if readings := threads.input_rows(run.rows):
+        if readings := input_rows(run.rows):
             threads.draw(readings, "", "")
     assert page(one, over=other)
 

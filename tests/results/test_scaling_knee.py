@@ -12,7 +12,8 @@ import tasks.bench
 from bench.statistics.confidence import StandardError
 from bench.sweep import Sweep
 from bench.trial import Trial, make
-from plots.figures.threads import draw, input_rows
+from plots.figures.model import input_rows
+from plots.figures.threads import draw
 from plots.results_csv import results_frame
 from plots.tables.scaling import cells, column_notes
 from results.rates import Rate

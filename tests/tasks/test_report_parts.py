@@ -31,7 +31,7 @@ PARTS: dict[str, set[str]] = {
     "plots.report.table_csv": {"results.csv"},
     "plots.report.document": {"report.md"},
     "plots.report.page": {"index.html"},
-    "plots.report.caption": {"scaling.svg", "scaling.png"},
+    "plots.figures.pictures.caption": {"scaling.svg", "scaling.png"},
     "plots.figures.scaling.save": {"scaling.svg", "scaling.png"},
     "plots.markdown.provenance": set(),
     "plots.markdown.summary_items": set(),

@@ -12,6 +12,7 @@ from plots.figures.fan import WORD, draw_fans, fan_values, label_fans
 from plots.figures.forecast import static_figure
 from plots.figures.model import FigureModel, figure_model
 from plots.figures.panels import EFFICIENCY, RATE, SPEEDUP, panel_values
+from plots.page.page import inline_svg
 from results.comparison.references import reference
 from results.prediction.calibration import NO_PREDICTIONS, Predictions, scored, stored
 from results.prediction.forecast import counts_up_to, predict
@@ -84,10 +85,10 @@ def test_the_figure_says_that_it_has_predictions() -> None:
 
 
 def test_the_static_figure_is_an_svg_that_changes_nothing_around_it() -> None:
-    text = static_figure(ROWS, predictions())
+    text = inline_svg(static_figure(ROWS, predictions()))
     assert text.startswith("<svg")
     assert text.rstrip().endswith("</svg>")
     assert "<style" not in text
     assert text.count(WORD) >= 2
-    assert text == static_figure(ROWS, predictions())
+    assert text == inline_svg(static_figure(ROWS, predictions()))
     assert static_figure(ROWS, NO_PREDICTIONS) == ""

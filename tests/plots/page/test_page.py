@@ -186,7 +186,7 @@ def test_a_line_stands_where_the_second_host_begins() -> None:
 
 def test_a_large_run_stays_below_4_mb_and_says_what_it_left_out() -> None:
     run = large(1000, 256, 100)
-    text = page(run, static=f"<svg>{'x' * 990_000}</svg>")
+    text = page(run, static=lambda: f"<svg>{'x' * 990_000}</svg>")
     assert len(text.encode()) < 4_000_000
     (one,) = details(text)[0]["repeats"]
     assert one["windows"]["of"] == 100

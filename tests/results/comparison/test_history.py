@@ -8,7 +8,8 @@ import pytest
 
 from bench.errors import SpecError
 from plots.figures.scaling import save
-from plots.tables.history import draw, remarks
+from plots.tables.history import remarks
+from plots.tables.history_chart import draw
 from results.comparison.history import history
 from results.run import Run
 from tests.support.runs.comparisons import quiet, run

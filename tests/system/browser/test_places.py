@@ -240,7 +240,7 @@ def test_a_browser_that_cannot_unpack_shows_the_static_figure_and_the_tables(
 ) -> None:
     demo = ROOT / "docs" / "runs" / "demo"
     path = tmp_path / "index.html"
-    path.write_text(page(load(demo), static=(demo / "report" / "scaling.svg").read_text()))
+    path.write_text(page(load(demo), static=(demo / "report" / "scaling.svg").read_text))
     tab = browser.new_context(offline=True).new_page()
     tab.add_init_script("delete globalThis.DecompressionStream")
     tab.goto(path.as_uri())
