@@ -45,6 +45,26 @@ def tiny(**fields: Any) -> Trial:
     return make(base | {"precision": 0.0} | fields)
 
 
+def photo_settings(photographs: Path, prefix: Path, *, epochs: int) -> dict[str, Any]:
+    """Return the fields of a job that trains on the photographs and saves checkpoints."""
+    return {
+        "mode": "real",
+        "num_classes": 10,
+        "data_train": str(photographs / "train"),
+        "rgb_std": [58.0, 57.0, 57.0],
+        "windows": 0,
+        "num_epochs": epochs,
+        "batch_per_device": 12,
+        "options": [f"--model-prefix={prefix}"],
+    }
+
+
+def stop_settings(photographs: Path, prefix: Path) -> dict[str, Any]:
+    """Return the fields of a job that also validates, and stops early."""
+    validation = {"data_val": str(photographs / "val"), "stop_accuracy": 0.2}
+    return photo_settings(photographs, prefix, epochs=30) | validation
+
+
 @contextmanager
 def running(
     folder: Path,

@@ -13,7 +13,15 @@ from bench.trial import Trial
 from launch.hosts import this_machine
 from launch.job.monitor import Deadlines
 from launch.remote.agent import free_port
-from tests.support.programs.jobs import disturbed, left_over, measured, pid_of_rank, running, tiny
+from tests.support.programs.jobs import (
+    disturbed,
+    left_over,
+    measured,
+    pid_of_rank,
+    running,
+    stop_settings,
+    tiny,
+)
 
 pytestmark = pytest.mark.mxnet
 torch = pytest.importorskip("torch", reason="needs PyTorch: make torch")
@@ -45,18 +53,7 @@ def test_two_workers_train_the_same_network_and_measure_what_a_verdict_needs(
 def test_two_workers_share_photographs_validate_and_stop_together(
     photographs: Path, tmp_path: Path
 ) -> None:
-    trial = two(
-        mode="real",
-        num_classes=10,
-        data_train=str(photographs / "train"),
-        data_val=str(photographs / "val"),
-        rgb_std=[58.0, 57.0, 57.0],
-        windows=0,
-        num_epochs=30,
-        stop_accuracy=0.2,
-        batch_per_device=12,
-        options=[f"--model-prefix={tmp_path / 'model'}"],
-    )
+    trial = two(**stop_settings(photographs, tmp_path / "model"))
     (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
     assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
