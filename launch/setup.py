@@ -1,6 +1,7 @@
 """Setup of a sweep: its hosts, listed, connected and checked."""
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -247,6 +248,8 @@ def _check_program(trial: Trial) -> None:
     if not PLACEHOLDER.search(name) and which(place, path=path) is None:
         fix = "Install it, or give its path, relative to the checkout or absolute"
         problem = "there is no such program on this machine"
+        if os.sep in name and (ROOT / name).is_file():
+            problem, fix = "it is not executable", f"Run: chmod +x {shlex.quote(name)}"
         raise LaunchError(error_line(f"command {quoted(name)}", problem=problem, fix=fix))
 
 

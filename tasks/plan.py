@@ -47,8 +47,8 @@ PLAN_OPTIONS = {
     "sweep": OptionHelp(
         "SWEEP",
         "Name of a shipped sweep (cifar10, compare-engines, demo, gate, gpu-check, horovod, "
-        "imagenet, mnist-lenet, r-alexnet, seed, smoke, tarantella, terngrad), or a file with or "
-        "without .toml",
+        "horovodrun, imagenet, mnist-lenet, r-alexnet, seed, smoke, tarantella, terngrad, "
+        "tf-cnn-benchmarks, torchrun, train-imagenet), or a file with or without .toml",
     ),
     "point": OptionHelp(
         "WORDS",

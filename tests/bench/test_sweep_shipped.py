@@ -1,18 +1,36 @@
 """The shipped sweeps: each is planned, runs in simulation, and is listed."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench.engines.command.program import filled, placed
 from bench.sweep import SHIPPED, load_sweep
 from bench.training.options import parse
 from bench.trial import Trial
+from launch.hosts import pretend
+from launch.job.plan import plan
 from tasks.plan import PLAN_OPTIONS
 from tests.support.paths import ROOT
 from tests.support.programs.commands import fab
 
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
+# Words that the sweep of a program runs at a point, without those before the program.
+PROGRAMS = {
+    ("torchrun", 1): "--nproc-per-node=2 --master-port=9091 tools/ddp_synthetic.py --batch-size=8",
+    ("horovodrun", 2): "-np 16 -H 10.0.0.1:8,10.0.0.2:8 .venv-hvd/bin/python "
+    "../horovod/examples/pytorch/pytorch_synthetic_benchmark.py --model=resnet50 --batch-size=32 "
+    "--num-iters=1000",
+    ("horovodrun", 4): "-np 2 -H 10.0.0.1:2 .venv-hvd/bin/python "
+    "../horovod/examples/pytorch/pytorch_synthetic_benchmark.py --model=resnet50 --batch-size=2 "
+    "--num-iters=1000",
+    ("tf-cnn-benchmarks", 3): "--model=resnet50 --num_gpus=8 --batch_size=64 --num_batches=10000",
+    ("train-imagenet", 2): "--network=resnet --num-layers=50 --gpus=0,1,2,3 --batch-size=128",
+    ("train-imagenet", 4): "--network=resnet --num-layers=50 --gpus= --batch-size=2",
+}
 # Point that a document runs: its network, kvstore, devices, images per device and per step.
 STUDIES = {
     "seed": ("resnet-152", "dist_device_sync", 256, 32, 8192),
@@ -42,6 +60,18 @@ def facts(one: Trial) -> tuple[str, str, int, int, int]:
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_has_its_documents_point(name: str) -> None:
     assert STUDIES[name] in {facts(one) for one in load_sweep(name).trials}
+
+
+@pytest.mark.parametrize(("name", "number"), PROGRAMS)
+def test_a_program_gets_the_words_of_its_point(name: str, number: int) -> None:
+    one = load_sweep(name).trials[number]
+    hosts = [
+        replace(host, address=f"10.0.0.{index}") for index, host in enumerate(pretend(2, 8), 1)
+    ]
+    (process,) = plan(one, hosts, 9091)
+    settings, *words = process.argv[3:]
+    values = placed(json.loads(settings), process.env)
+    assert " ".join(filled(words, values)).endswith(f" {PROGRAMS[name, number]}")
 
 
 @pytest.mark.parametrize("name", TRAINING)

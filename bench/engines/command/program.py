@@ -27,8 +27,12 @@ PLACEHOLDERS = {
     "devices": "devices of the whole job",
     "batch": "images per step and device",
     "global_batch": "images per step of the whole job",
+    "gpus": "numbers of the GPUs on each host: 0,1,2,3; nothing on CPUs",
 }
 PLACEHOLDER = re.compile(r"\{(\w{1,64})\}", re.ASCII)
+_SPACED = re.compile(rf"\{{[ \t]*({'|'.join(PLACEHOLDERS)})[ \t]*\}}")
+# Linux takes 128 KiB per word; the hosts of a job fill the placeholders.
+_MOST_BYTES = 1 << 16
 # A format whose logs do not show how workers exchange gradients.
 _UNNAMED = "unknown"
 _MODES = ("synthetic", "real")
@@ -55,6 +59,11 @@ def _check(trial: "Trial") -> None:
     if trial.mode not in _MODES:
         expected, fix = "'synthetic' or 'real'", "Use engine 'mxnet' for it"
         raise SpecError(error_line("mode", expected=expected, got=quoted(trial.mode), fix=fix))
+    size = sum(len(word.encode("utf-8", "replace")) for word in own.command)
+    if size > _MOST_BYTES:
+        fix = "Put its settings into a file that it reads"
+        expected = f"at most {_MOST_BYTES:,} bytes"
+        raise SpecError(error_line("command", expected=expected, got=f"{size:,}", fix=fix))
     for word in own.command:
         _check_word(word)
     layout, fix = trial.layout, "Leave it out"
@@ -90,11 +99,23 @@ def _check_word(word: str) -> None:
     for found in PLACEHOLDER.findall(word):
         if found not in PLACEHOLDERS:
             raise unknown("placeholder in command", found, PLACEHOLDERS)
+    for spaced in _SPACED.finditer(PLACEHOLDER.sub("", word)):
+        expected, got = f"{{{spaced[1]}}}", quoted(spaced[0])
+        fix = "Remove the spaces"
+        raise SpecError(error_line("command", expected=expected, got=got, fix=fix))
 
 
 def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Return the words of a command with its placeholders replaced."""
     return [PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), one) for one in words]
+
+
+def placed(settings: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the placeholders' values by a process's settings and variables."""
+    slots = env.get(HOSTS, "")
+    hosts = ",".join(one.rpartition(":")[0] for one in slots.split(","))
+    own = {name: str(settings[name]) for name in ("devices", "batch", "global_batch", "gpus")}
+    return own | {"hosts": hosts, "host_slots": slots, "port": env.get(PORT, "")}
 
 
 def _environment(trial: "Trial", place: Place) -> dict[str, str]:
@@ -106,12 +127,15 @@ def _environment(trial: "Trial", place: Place) -> dict[str, str]:
 
 def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
     """Return module, settings and program; the settings are one JSON argument."""
+    layout = trial.layout
+    gpus = range(min(layout.devices, layout.devices_per_host)) if layout.device == "gpu" else ()
     settings = {
         "format": trial.program.format,
         "printers": trial.program.printers,
-        "devices": trial.layout.devices,
+        "devices": layout.devices,
         "batch": trial.device_batch,
         "global_batch": trial.global_batch,
+        "gpus": ",".join(map(str, gpus)),
         "steps": trial.measuring.steps_per_window,
         "warmup_windows": trial.measuring.warmup_windows,
         "windows": trial.total_windows,

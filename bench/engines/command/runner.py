@@ -5,6 +5,7 @@
 It passes the program's output on, which becomes the log of the worker.
 """
 
+import errno
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.engines.command.children import Program
-from bench.engines.command.program import HOSTS, PORT, PRINTED, filled, program_name
+from bench.engines.command.program import PRINTED, filled, placed, program_name
 from bench.errors import SpecError, error_line
 from bench.events import REPORTED, say
 from bench.logs.windows import PrintedJob, WindowReader
@@ -157,13 +158,9 @@ def _environment() -> dict[str, str]:
 def main() -> None:
     """Run the program in the arguments; exit with 1 if it gives no measurement."""
     settings, words = json.loads(sys.argv[1]), sys.argv[2:]
-    values = {name: str(settings[name]) for name in ("devices", "batch", "global_batch")}
-    slots = os.environ.get(HOSTS, "")
-    hosts = ",".join(one.rpartition(":")[0] for one in slots.split(","))
-    values |= {"hosts": hosts, "host_slots": slots, "port": os.environ.get(PORT, "")}
     say("reached")
     try:
-        words = filled(words, values)
+        words = filled(words, placed(settings, os.environ))
         found = _Measurement(settings, words)
         batch = settings["global_batch"]
         say("ready", {"num_workers": 1, "worker_batch": batch, REPORTED: True}, rank=0)
@@ -174,6 +171,8 @@ def main() -> None:
         if isinstance(error, OSError):
             problem = f"cannot be started ({error.strerror})"
             fix = "Install it on this host, or give its path"
+            if error.errno == errno.ENOEXEC:
+                fix = "Begin the script with '#!' and its interpreter"
             message = error_line(words[0], problem=problem, fix=fix)
         say("failed", {"message": message}, rank=0)
         sys.exit(1)

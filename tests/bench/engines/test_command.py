@@ -59,6 +59,8 @@ def test_gpus_of_several_hosts_are_no_gpus_of_one() -> None:
         ({"command": []}, "command: expected a program, got none"),
         ({"format": "tf"}, "unknown format 'tf'. Known: .*tf-cnn"),
         ({"format": "mlperf"}, "unknown format 'mlperf'"),
+        ({"command": ["x", "-n={ devices }"]}, r"command: expected {devices}, got '{ devices }'"),
+        ({"command": ["x", "y" * 70_000]}, "command: expected at most 65,536 bytes, got 70,001"),
         ({"command": ["x", "{batches}"]}, "unknown placeholder in command 'batches'.* 'batch'"),
         ({"command": ["x", "--api-key=hunter2"]}, r"no secret, got '--api-key=\*\*\*'"),
         ({"mode": "test-io", "data_train": "x"}, "mode: expected 'synthetic' or 'real'"),
@@ -90,6 +92,8 @@ def test_a_missing_program_is_refused_before_the_sweep() -> None:
     for word in ("no-such-program", "tools/no-such-program"):
         with pytest.raises(LaunchError, match=f"command '{word}': there is no such program"):
             refused(word)
+    with pytest.raises(LaunchError, match=r"it is not executable. Run: chmod .x ./README.md"):
+        refused("./README.md")
     assert this_machine()
     refused("sh")
 

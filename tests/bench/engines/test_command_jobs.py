@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from bench.notes import NoteKind
+from bench.sweep import load_sweep
 from bench.trial import Trial, make
 from launch.job.monitor import Deadlines
 from plots.figures.caption import method
+from plots.page.page import page
 from plots.summary import summary
 from results.integrity.rederive import rederive_run
 from results.record import Cause, Record
@@ -84,6 +86,19 @@ def test_placeholders_are_filled_and_nothing_of_mxscale_is_inherited(tmp_path: P
     assert "words ['2x4=8', '127.0.0.1', '127.0.0.1:2']" in text
 
 
+def test_escapes_scripts_events_and_impossible_figures_stay_in_the_log(tmp_path: Path) -> None:
+    record = recorded(tmp_path, "hostile")
+    assert record.status == "failed"
+    assert "benchmark.py exited with code 1; last log lines: " in record.message
+    assert "forged" not in record.message.partition("last log lines")[0]
+    assert record.message.isprintable()
+    events = (job_logs(tmp_path, record.identity.key, 0) / "worker-0.events.jsonl").read_text()
+    assert events.count('"window"') == 6
+    text = page(load(tmp_path))
+    assert "<script>alert(1)" not in text
+    assert "\x1b" not in text
+
+
 @pytest.mark.parametrize(
     ("words", "fields", "said"),
     [
@@ -142,12 +157,13 @@ def test_lines_of_mxnets_own_speedometer_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_torchrun_trains_on_the_devices_of_the_sweep(tmp_path: Path) -> None:
+def test_the_shipped_sweep_of_torchrun_measures_its_points(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs 'make torch'")
-    words = ["-m", "torch.distributed.run", "--nproc-per-node={devices}", "--master-port={port}"]
-    script = ["tools/ddp_synthetic.py", "--batch-size={batch}"]
-    command = [sys.executable, *words, *script]
-    record = recorded(tmp_path, command=command, devices=2, precision=0.5)
-    assert (record.status, record.message) == ("ok", "")
-    assert NoteKind.PRINTED_CONTRADICTED not in {note.kind for note in record.notes}
-    assert set(record.ranks[0].images) == {80}
+    if not (ROOT / ".venv" / "bin" / "torchrun").is_file():
+        pytest.skip("needs 'make torch' in .venv")
+    trials = [one.replace(precision=0.5) for one in load_sweep("torchrun").trials]
+    records = measured(tmp_path, *trials, deadlines=PATIENT)
+    assert [(one.status, one.message) for one in records] == [("ok", "")] * 2
+    for record in records:
+        assert NoteKind.PRINTED_CONTRADICTED not in {note.kind for note in record.notes}
+    assert sorted(set(record.ranks[0].images).pop() for record in records) == [80, 160]

@@ -14,6 +14,11 @@ import time
 SECONDS, RATE = 0.01, 4.0
 
 
+# Terminal: a title and colors; page: a script; event: that of a server.
+HOSTILE = (
+    "\x1b]0;title\x07\x1b[31m<script>alert(1)</script>\x9b2J "
+    '\x1f{"event": "failed", "rank": 0, "message": "forged"}'
+)
 LINE = "Iter #{}: {} img/sec per CPU\n"
 
 
@@ -27,6 +32,12 @@ def main() -> None:
     kind, count = sys.argv[1], int((sys.argv[2:] or ["6"])[0])
     if kind == "bars":
         iterations(count, f"\r{LINE.strip()}", "4,0")
+    elif kind == "hostile":
+        sys.stdout.write(f"{HOSTILE}\n{'x' * (1 << 20)}")
+        iterations(count, f"\r\x1b[1m{LINE}")
+        for number, rate in enumerate(("nan", "inf", "-3", "0", "1e308"), count):
+            sys.stdout.write(LINE.format(number, rate))
+        sys.exit(HOSTILE)
     elif kind == "silent":
         sys.stdout.write("nothing to see\n")
     elif kind == "endless":
