@@ -1,27 +1,26 @@
 """One process of a simulation: scheduler, server or worker, by DMLC_ROLE.
 
-It uses the standard library only, so that hundreds start in seconds. The rendezvous is like
-ps-lite's: all processes connect to the scheduler at DMLC_PS_ROOT_URI, which assigns ranks when the
-last one has connected and keeps all connections open until every worker is done.
+It loads few modules of the standard library, so that hundreds start in seconds. The rendezvous is
+like ps-lite's: all processes connect to the scheduler at DMLC_PS_ROOT_URI, which assigns ranks when
+the last one has connected and keeps all connections open until every worker is done.
 
-    python -m bench.engines.fake_process '{"seconds": [1.0], "worker_batches": [8], ...}'
+    python -c 'from bench.engines.fake_process import run; run({"seconds": [1.0], ...})'
 
-The script's `noise` (within, correlation, between) scatters the windows. The random numbers depend
-on its `seed`, the repeat (MXSCALE_REPEAT) and the rank, so a simulation is reproducible and its
-repeats differ. The script's `faults` map kinds of bench/engines/faults.py to the window of each;
-servers and the scheduler inject theirs after the rendezvous. The kinds in `once` are injected in
-the first try of a repeat only (MXSCALE_TRY).
+The script is that of bench/engines/fake.py. Its `noise` (within, correlation, between) scatters the
+windows. The random numbers depend on its `seed`, the repeat (MXSCALE_REPEAT) and the rank, so a
+simulation is reproducible and its repeats differ. The script's `faults` map kinds of
+bench/engines/faults.py to the window of each; servers and the scheduler inject theirs after the
+rendezvous. The kinds in `once` are injected in the first try of a repeat only (MXSCALE_TRY).
 """
 
 from __future__ import annotations
 
-import json
+import _socket  # socket, with its enums, takes longer than the rest of most processes
 import math
 import os
 import sys
 import time
 from collections import namedtuple
-from contextlib import suppress
 
 from bench.events import say
 
@@ -78,45 +77,51 @@ def _sleep_for_ever() -> NoReturn:
 
 def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
     """Assign a rank to each of `expected` connections, then wait for all to close."""
-    import socket  # noqa: PLC0415 - a process alone needs none
+    import socket  # noqa: PLC0415 - one process of a job needs it
 
-    with socket.create_server(address, backlog=expected) as listener:
-        say("reached")
-        members: list[tuple[Any, str]] = []
-        next_rank = {"worker": 0, "server": 0}
-        while len(members) < expected:
-            connection, _ = listener.accept()
-            stream = connection.makefile("rw", encoding="utf-8")
-            members.append((stream, stream.readline().strip()))
-        for stream, role in members:
-            stream.write(f"{next_rank[role]}\n")
-            stream.flush()
-            next_rank[role] += 1
-        _commit_at(0, faults, -1)
-        for stream, role in members:
-            if role == "worker":
-                stream.read()
+    listener = socket.create_server(address, backlog=expected)
+    say("reached")
+    members: list[tuple[int, str]] = []
+    next_rank = {"worker": 0, "server": 0}
+    while len(members) < expected:
+        stream = listener.accept()[0].detach()
+        members.append((stream, _read_line(stream)))
+    for stream, role in members:
+        os.write(stream, b"%d\n" % next_rank[role])
+        next_rank[role] += 1
+    _commit_at(0, faults, -1)
+    for stream, role in members:
+        if role == "worker":
+            _read_line(stream)
 
 
-def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
+def _read_line(stream: int) -> str:
+    """Return the next line of a connection, or '' at its end."""
+    line = b""
+    while not line.endswith(b"\n") and (piece := os.read(stream, 64)):
+        line += piece
+    return line.decode().rstrip("\n")
+
+
+def _meet(address: tuple[str, int], role: str) -> tuple[int, int]:
     """Join the rendezvous.
 
     Return the connection to the scheduler and this process's rank.
     """
-    import socket  # noqa: PLC0415 - as above
-
-    stream: Any = None
-    while stream is None:  # without a limit: the controller's deadline applies
+    while True:  # without a limit: the controller's deadline applies
+        connection = _socket.socket()
         try:
-            stream = socket.create_connection(address).makefile("rw", encoding="utf-8")
+            connection.connect(address)
+            break
         except ConnectionRefusedError:
             time.sleep(0.02)
+    stream = connection.detach()
     say("reached")
-    stream.write(role + "\n")
-    stream.flush()
-    rank = ""
-    with suppress(ConnectionError):
-        rank = stream.readline()
+    try:
+        os.write(stream, role.encode() + b"\n")
+        rank = _read_line(stream)
+    except ConnectionError:
+        rank = ""
     if not rank:
         raise ConnectionAbortedError("the scheduler closed the connection before it sent a rank")
     return stream, int(rank)
@@ -230,9 +235,8 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
     say("done", {"weight_hash": digest, "ended": ended}, rank=rank)
 
 
-def main() -> None:
+def main(script: dict[str, Any]) -> None:
     """Simulate the role that the environment assigns to this process."""
-    script = json.loads(sys.argv[1])
     if os.environ.get("MXSCALE_TRY", "1") != "1":
         for kind in script.get("once", ()):
             script["faults"].pop(kind, None)
@@ -254,19 +258,20 @@ def main() -> None:
         _work(script, rank, num_workers, faults)
     else:
         _commit_at(0, faults, rank)
-        stream.read()  # ends when the scheduler does
+        _read_line(stream)  # ends when the scheduler does
 
 
-if __name__ == "__main__":
+def run(script: dict[str, Any]) -> NoReturn:
+    """Simulate a process and end it."""
     try:
-        main()
+        main(script)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)  # without the end of the interpreter, a tenth of all instructions
     except Exception as error:  # noqa: BLE001 - the outermost door
         say("failed", {"message": str(error)})
         # The failure of another process closes the connections of this one.
-        from im2rec_tools.terminal import echo
+        from im2rec_tools.terminal import echo  # noqa: PLC0415
 
         kind = "" if isinstance(error, ConnectionError) else f"{type(error).__name__}: "
         echo(f"{kind}{error}", err=True)

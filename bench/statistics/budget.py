@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from functools import lru_cache
 
 TYPE_CHECKING = False  # simulated processes load no typing
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ LEAST_WINDOWS = 9
 _STEP, _GROWTH = 3, 1.1
 
 
-@lru_cache
 def is_checkpoint(count: int) -> bool:
     """Return whether the rule is evaluated after `count` windows.
 

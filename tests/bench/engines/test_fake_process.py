@@ -1,6 +1,5 @@
 """Windows of a simulation vary as its trial states, and identically each time."""
 
-import json
 import math
 import os
 import socket
@@ -9,16 +8,17 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 import pytest
 
 from bench.engines.catalog import ENGINES
+from bench.engines.fake import script
 from bench.engines.fake_process import Noise, factors, shared_factors, window_seconds
 from bench.trial import Trial
 from tests.support.paths import ROOT
 from tests.support.programs.jobs import measured, trial
 
+_RUN = "from bench.engines.fake_process import run"
 SOME = Noise(within=0.02, correlation=0.4, between=0.03)
 
 
@@ -49,9 +49,8 @@ def test_a_shared_window_is_that_of_the_slowest_rank() -> None:
 
 
 def played(what: Trial, rank: int, monkeypatch: pytest.MonkeyPatch, repeat: int) -> list[float]:
-    script: dict[str, Any] = json.loads(ENGINES["fake"].command(what, "worker", rank)[2])
     monkeypatch.setenv("MXSCALE_REPEAT", str(repeat))
-    return window_seconds(script, rank, what.workers)
+    return window_seconds(script(what, "worker", rank), rank, what.workers)
 
 
 def test_repeats_differ_and_ranks_share_their_step_unless_they_run_alone(
@@ -81,9 +80,8 @@ def test_a_simulated_worker_alone_computes_nearly_all_the_time_and_waits_for_ima
 ) -> None:
     alone = {"devices": 1, "kvstore": "local", "fake_seconds": [0.5], "windows": 9}
     reads = trial(mode="real", data_train=str(tmp_path), **alone)
-    script: dict[str, Any] = json.loads(ENGINES["fake"].command(reads, "worker", 0)[2])
-    assert script["reads"] is True
-    assert "reads" not in json.loads(ENGINES["fake"].command(trial(**alone), "worker", 0)[2])
+    assert script(reads, "worker", 0)["reads"] is True
+    assert "reads" not in script(trial(**alone), "worker", 0)
     (record,) = measured(tmp_path, trial(**alone))
     (rank,) = record.ranks
     assert rank.own_seconds == pytest.approx([0.95 * 0.5] * 8)
@@ -97,7 +95,7 @@ def test_a_connection_that_the_scheduler_closes_is_one_plain_line() -> None:
         host, port = scheduler.getsockname()
         env = {"DMLC_PS_ROOT_URI": host, "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": "2"}
         with subprocess.Popen(
-            [sys.executable, "-m", "bench.engines.fake_process", '{"faults": {}}'],
+            [sys.executable, "-c", f"{_RUN}; run({{'faults': {{}}}})"],
             env=os.environ | env | {"DMLC_NUM_SERVER": "1", "DMLC_ROLE": "worker"},
             cwd=ROOT,
             stderr=subprocess.PIPE,
@@ -110,19 +108,26 @@ def test_a_connection_that_the_scheduler_closes_is_one_plain_line() -> None:
 
 
 def test_a_process_without_noise_and_faults_imports_little() -> None:
-    """Hundreds start at once; NumPy takes three times as long as the rest."""
-    script = ENGINES["fake"].command(
-        trial(windows=60, precision=0.02, fake_seconds=(0.9, 0.5)), "worker", 0
-    )[2]
-    program = (
-        "import sys\nfrom bench.engines.fake_process import main\n"
-        f"sys.argv = ['fake', {script!r}]\n"
-        "main()\n"
-        "slow = {'numpy', 'dataclasses', 'random', 'pathlib', 'socket', 'typing'}\n"
-        "print(*slow & set(sys.modules))\n"
+    """Hundreds start at once; NumPy takes ten times as long as the rest."""
+    alike = ENGINES["fake"].command(
+        trial(windows=60, precision=0.02, fake_seconds=[0.5]), "worker", 0
     )
+    slow = {"enum", "functools", "json", "numpy", "random", "re", "site", "socket", "typing"}
+    program = f"{_RUN}; import os, sys; os._exit = lambda code: print(*{slow} & set(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, *alike[:-1], f"{program}; {alike[-1]}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "\n"
     assert done.stderr.splitlines()[-1] == "rank 0 window 9"  # one of warm-up, nine counted
+
+
+def test_windows_that_differ_have_the_packages_of_the_stopping_rule() -> None:
+    flags = {
+        ENGINES["fake"].command(trial(**varied), "worker", 0)[0] == "-S"
+        for varied in ({"fake_seconds": [0.9, 0.5]}, {"fake_noise": 0.02}, {"fake_spread": 0.02})
+    }
+    assert flags == {False}
