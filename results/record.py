@@ -439,6 +439,7 @@ def _check(record: RateRecord) -> None:
     """Raise ValueError if a good record lacks valid windows."""
     if not record.ranks:
         raise ValueError("status ok, but no ranks")
+    warmup, asynchronous = record.trial.measuring.warmup_windows, record.trial.asynchronous
     for rank in record.ranks:
         ends = rank.ends if isinstance(rank, Rank) else rank.seconds
         if not len(rank.seconds) == len(ends) == len(rank.images):
@@ -447,9 +448,9 @@ def _check(record: RateRecord) -> None:
             waits = getattr(rank, name)
             if waits and len(waits) != len(rank.seconds):
                 raise ValueError(f"rank {rank.rank}: seconds and {name} differ in length")
-        if len(rank.seconds) <= record.trial.measuring.warmup_windows:
+        if len(rank.seconds) <= warmup:
             raise ValueError(f"rank {rank.rank}: {len(rank.seconds)} windows, none after warm-up")
-        if record.trial.asynchronous and not math.isfinite(sum(ends)):
+        if asynchronous and not math.isfinite(sum(ends)):
             raise ValueError(f"rank {rank.rank}: ends of windows: expected finite numbers")
     if not _are_sound(record.ranks):
         first = next(rank.rank for rank in record.ranks if not _are_sound([rank]))

@@ -183,7 +183,10 @@ def _values(column: _Column, length: int) -> Sequence[Any]:
     """Return the values of a field as they were given."""
     if column is None or isinstance(column, tuple):
         return column or (None,) * length
-    return [None if one == _LACKING or math.isnan(one) else one for one in column.tolist()]
+    values, gone = column.tolist(), np.isnan(column) | (column == _LACKING)
+    if not gone.any():
+        return list(values)
+    return [None if lacks else one for one, lacks in zip(values, gone, strict=True)]
 
 
 @lru_cache(maxsize=64)
@@ -383,11 +386,18 @@ def _noted(record: RateRecord) -> list[Note]:
     ]
 
 
+def _medians(rows: Numbers) -> Numbers:
+    """Return the median of each row; np.median takes five times as long."""
+    ordered, count = np.sort(rows, axis=1), rows.shape[1]
+    middles: Numbers = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2
+    return middles
+
+
 def rank_speeds(ranks: Sequence[RateRank], job: JobWindows, trial: Trial) -> RankSpeeds:
     """Return the speed of each rank in the job's counted windows, ordered by rank."""
     steps = sum(images for _, images in job.counting) / trial.global_batch
     seconds = job.seconds[:, job.found.dropped :]
-    middles, sums = np.median(seconds, axis=1).tolist(), seconds.sum(axis=1).tolist()
+    middles, sums = _medians(seconds).tolist(), seconds.sum(axis=1).tolist()
     found = []
     counted, windows = slice(job.found.dropped, len(job.each)), len(job.counting)
     for rank, middle, whole in zip(ranks, middles, sums, strict=True):

@@ -207,7 +207,11 @@ def rows_of(found: Sequence[RepeatSummary], unmeasured: Sequence[Trial] = ()) ->
     points = [_point(name, group) for name, group in zip(names, groups.values(), strict=True)]
     points += _unmeasured(unmeasured)
     chosen = choose_baselines(points)[: len(groups)]
-    return [_row(point, one.points, one.notes) for point, one in zip(points, chosen, strict=False)]
+    alone: dict[int, StepMeasurements] = {}
+    return [
+        _row(point, one.points, one.notes, alone)
+        for point, one in zip(points, chosen, strict=False)
+    ]
 
 
 def with_chosen_baseline(
@@ -287,8 +291,16 @@ def _unmeasured(trials: Sequence[Trial]) -> list[ScalingRow]:
     ]
 
 
-def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Note]) -> ScalingRow:
-    """Return the row with its scalings and notes."""
+def _row(
+    point: ScalingRow,
+    bases: Mapping[str, ScalingRow],
+    empty: Sequence[Note],
+    alone: dict[int, StepMeasurements],
+) -> ScalingRow:
+    """Return the row with its scalings and notes.
+
+    `alone` keeps the measurements of baselines, by their identity: many points have the same one.
+    """
     if point.rate is None:
         failed = sum(one.samples is None for one in point.repeats)
         some = failed < len(point.repeats)  # the others have a result
@@ -308,15 +320,18 @@ def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Not
     if point.trial.mode not in _TRAINING:
         return judged
     base = bases.get("device")
-    return with_verdict(judged, measurements_of(point, base))
+    return with_verdict(judged, _measurements(point, base, alone))
 
 
-def measurements_of(point: ScalingRow, base: ScalingRow | None) -> StepMeasurements:
+def _measurements(
+    point: ScalingRow, base: ScalingRow | None, alone: dict[int, StepMeasurements]
+) -> StepMeasurements:
     """Return the measurements of a point's step and of one device alone."""
-    alone = None
-    if base and base.trial.device_batch == point.trial.device_batch:
-        alone = point_measurements(base.repeats, base.rate)
-    return point_measurements(point.repeats, point.rate, alone)
+    if base is None or base.trial.device_batch != point.trial.device_batch:
+        return point_measurements(point.repeats, point.rate)
+    if id(base) not in alone:
+        alone[id(base)] = point_measurements(base.repeats, base.rate)
+    return point_measurements(point.repeats, point.rate, alone[id(base)])
 
 
 def with_verdict(row: ScalingRow, known: StepMeasurements) -> ScalingRow:

@@ -197,7 +197,7 @@ def _slowest(found: Sequence[SlowRank | None]) -> SlowRank | None:
 
 def _of_repeat(one: RepeatSummary) -> StepMeasurements:
     """Return what a single good repeat measured, besides the length of its step."""
-    ranks = one.rank_speeds
+    ranks = list(one.rank_speeds)
     slow = [note for note in one.notes if note.kind is NoteKind.SLOW_RANK]
     named = {note.scope.get("rank") for note in slow}
     own = _median(rank.own_seconds for rank in ranks if rank.rank not in named)

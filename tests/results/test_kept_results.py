@@ -1,14 +1,18 @@
 """Results of functions of rows are kept while the rows stay the same objects."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from plots.figures.model import drawable, line_fields, lines, scalable
 from plots.point_labels import settings_of
 from plots.tables.scaling import varying_columns
+from results.explain.measurements import StepMeasurements, point_measurements
 from results.record import kept_by_items
-from tests.support.runs.scenes import published, run
+from results.repeat import RepeatSummary
+from results.scaling import scaling
+from tests.support.runs.scenes import published, run, three
 
 
 def test_a_result_is_computed_once_for_the_same_items() -> None:
@@ -51,6 +55,18 @@ def test_a_report_derives_lines_and_columns_of_its_rows_once(function: object) -
     rows = run(published()).rows
     assert callable(function)
     assert function(rows) is function([*rows])
+
+
+def test_the_baseline_of_several_points_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(repeats: Sequence[RepeatSummary], *more: Any) -> StepMeasurements:
+        asked.append(repeats[0].trial.layout.devices)
+        return point_measurements(repeats, *more)
+
+    monkeypatch.setattr("results.scaling.point_measurements", counted)
+    scaling(three())
+    assert sorted(asked) == [1, 1, 2, 4]
 
 
 def test_a_report_splits_the_settings_of_its_points_once() -> None:
