@@ -34,11 +34,13 @@ from bench.train_imagenet import main
 from bench.training.options import Options, add_all, empty, given, used
 from im2rec_tools.terminal import echo
 
-# Options of training that have no meaning here, with the fix.
+_DETERMINED = "the checkpoint determines the network"
+# Options of training that have no meaning here, with the problem and the fix.
 _REJECTED = {
-    "--network": "Leave it out",
-    "--num-layers": "Leave it out",
-    "--auto-batch": "Give --batch-size",
+    "--network": (_DETERMINED, "Leave it out"),
+    "--num-layers": (_DETERMINED, "Leave it out"),
+    "--auto-batch": (_DETERMINED, "Give --batch-size"),
+    "--engine": ("MXNet alone fine-tunes", "Leave it out"),
 }
 # Upstream's defaults for a network with trained features.
 _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "mom": 0.0}
@@ -74,11 +76,11 @@ def parse(argv: Sequence[str]) -> Options:
     made = parser()
     typed = given(made, argv)
     named = input_format.given_options(argv)
-    for option, fix in _REJECTED.items():
+    for option, (problem, fix) in _REJECTED.items():
         if option in named:
-            problem = "the checkpoint determines the network"
             raise SpecError(error_line(option, problem=problem, fix=fix))
-    typed |= {"network": "tiny", "auto_batch": 0}  # a network that accepts any image
+    # A network that accepts any image, and the defaults of the other rejected options.
+    typed |= {"network": "tiny", "auto_batch": 0, "engine": "mxnet"}
     prefix, target = typed["pretrained_model"], typed["model_prefix"]
     if not prefix:
         _check_continued(typed)

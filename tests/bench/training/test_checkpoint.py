@@ -366,6 +366,7 @@ def test_fine_tuning_and_training_do_not_continue_each_other(tmp_path: Path) -> 
         ),
         (["--pretrained-model=p", "--num-layers", "18"], "--num-layers: the checkpoint determines"),
         (["--pretrained-model=p", "--auto-batch"], "--auto-batch: .* Give --batch-size"),
+        (["--pretrained-model=p", "--engine=torch"], "--engine: MXNet alone fine-tunes. Leave it"),
     ):
         with pytest.raises(SpecError, match=said):
             fine_tune.parse([data, *words])
