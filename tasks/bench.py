@@ -380,16 +380,21 @@ def bench_sbatch(  # type: ignore[no-untyped-def]
 
     count = parse_int("--nodes", nodes, most=MOST)
     gpus = parse_int("--gpus-per-node", gpus_per_node, most=MOST) if gpus_per_node else 0
-    devices = parse_int("--devices-per-node", devices_per_node or str(gpus or ""), most=MOST)
+    if not (devices_per_node or gpus):
+        expected, fix = "training devices of each node", "Give it, or --gpus-per-node N"
+        raise SpecError(error_line("--devices-per-node", expected=expected, got="none", fix=fix))
+    devices = parse_int("--devices-per-node", devices_per_node or str(gpus), most=MOST)
     what = sweep_for_hosts(pretend(count, devices), sweep, {}, "")
     words = [sweep, f"--via={TEMPLATE}", f"--tree={ROOT}", f"--devices-per-node={devices}"]
     words += [f"--run={run}"] if run else []
+    words += _more_words(options)
+    _check_sweep_words(words)
     requests = {"gpus-per-node": str(gpus or ""), "time": time}
     job = BatchJob(
         name=what.name,
         tree=str(ROOT),
         nodes=count,
-        words=(*words, *_more_words(options)),
+        words=tuple(words),
         requests={**requests, "partition": partition, "account": account},
     )
     echo(*list(script_lines(job)))
@@ -410,6 +415,22 @@ def _more_words(options: str) -> list[str]:
             got = quoted(masked_word(word))
             raise SpecError(error_line("--options", expected="no secret", got=got, fix=fix))
     return words
+
+
+def _check_sweep_words(words: list[str]) -> None:
+    """Raise SpecError for words that bench.sweep does not take."""
+    from invoke.collection import Collection
+    from invoke.exceptions import ParseError
+    from invoke.parser import Parser
+
+    from tasks.help import Words
+
+    known = Collection(sweep=bench_sweep)
+    try:
+        Parser(known.to_contexts()).parse_argv(Words(known).arranged(["sweep", *words], {}))
+    except ParseError as error:
+        problem, fix = str(error).rstrip("!"), "Run 'fab --help bench.sweep'"
+        raise SpecError(error_line("--options", problem=problem, fix=fix)) from None
 
 
 _MOST_RETRIES = 1000

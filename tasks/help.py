@@ -90,13 +90,14 @@ class Words:
         if context is None:
             hint = self.suggestion(left[0])
             raise ParseError(f"expected a task, got {quoted(left[0])}{hint}")
-        made, needed = [left.pop(0)], len(context.positional_args)
+        made, needed, seen = [left.pop(0)], len(context.positional_args), set[str]()
         more = list(getattr(self.tasks[context.name], "by_place", ()))
         if getattr(self.tasks[context.name], "many", False):
             left[:] = _joined(left, needed, context, core)
         while left and left[0] != "--":
             word = left[0]
             if word.startswith("-") and len(word) > 1:
+                _check_once(word.partition("=")[0], context, seen)
                 made += _option_words(left, context, core)
             elif needed:
                 needed -= 1
@@ -133,6 +134,15 @@ def argument_names(task: "Task[Any]") -> str:
     places = [parameter_of(one) for one in task.get_arguments() if one.positional]
     optional = [f"[{options[one].metavar}]" for one in getattr(task, "by_place", ())]
     return " ".join([options[one].metavar for one in places if one in options] + optional)
+
+
+def _check_once(name: str, context: ParserContext, seen: set[str]) -> None:
+    """Raise ParseError for the second value of an option that has one."""
+    argument = context.flags.get(name)
+    if argument and argument.takes_value and argument.kind is not list:
+        if name in seen:
+            raise ParseError(f"expected {name} once, got it twice", context)
+        seen.add(name)
 
 
 def _option_words(

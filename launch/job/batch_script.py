@@ -39,6 +39,7 @@ def script_lines(job: BatchJob) -> Iterator[str]:
     Raises LaunchError for a value that an #SBATCH line cannot hold.
     """
     yield "#!/bin/bash"
+    yield "# Edit the lines of SBATCH, or give options to sbatch, which override them."
     yield f"#SBATCH --job-name={_ODD.sub('-', job.name).strip('-.')[:64] or 'sweep'}"
     yield f"#SBATCH --nodes={job.nodes}"
     yield "#SBATCH --exclusive"

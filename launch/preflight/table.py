@@ -54,7 +54,8 @@ class Progress:
         """Take the next host that is connected or finished."""
         with self._lock:
             self._done += bool(one.problems or one.facts)
-            state = self._failure(one) or ("answered" if one.facts else "connected")
+            healthy = "answered" if one.facts else "connected"
+            state = self._failure(one) if one.problems else healthy
             self._held.append(f"[{self._done}/{self._hosts}] {one.host.name}: {state}")
             if self._late:
                 self._print()

@@ -111,3 +111,10 @@ def test_make_alone_prints_its_targets(words: tuple[str, ...]) -> None:
     named = {line.split()[1] for line in lines if line.startswith("make ")}
     assert set(targets) - {"help"} == named
     assert sorted(re.findall(r"^([a-z-]+):$", makefile, re.MULTILINE)) == sorted(targets)
+
+
+def test_a_second_value_of_an_option_is_an_error() -> None:
+    with pytest.raises(ParseError, match="expected --repeats once, got it twice"):
+        WORDS.arranged(["bench.sweep", "smoke", "--repeats", "2", "--repeats=3"], {})
+    many = ["bench.sweep", "smoke", "-x", "A=1", "-x", "B=2"]
+    assert WORDS.arranged(many, {}) == many

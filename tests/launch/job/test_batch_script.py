@@ -84,8 +84,9 @@ def test_the_task_prints_a_script_for_a_sweep(
         Context(), "seed", nodes="4", gpus_per_node="8", time="4:00:00", options="--repeats 5"
     )
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:3] == ["#SBATCH --job-name=seed", "#SBATCH --nodes=4"]
-    assert lines[5:7] == ["#SBATCH --gpus-per-node=8", "#SBATCH --time=4:00:00"]
+    assert lines[1].startswith("# Edit the lines of SBATCH")
+    assert lines[2:4] == ["#SBATCH --job-name=seed", "#SBATCH --nodes=4"]
+    assert lines[6:8] == ["#SBATCH --gpus-per-node=8", "#SBATCH --time=4:00:00"]
     assert lines[-2] == f"cd -- {ROOT} || exit 1"
     assert lines[-1] == (
         f"exec .venv/bin/fab bench.sweep seed '--via={TEMPLATE}' --tree={ROOT} "
@@ -96,7 +97,12 @@ def test_the_task_prints_a_script_for_a_sweep(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "--devices-per-node: expected a whole number"),
+        ({}, "--devices-per-node: expected training devices of each node, got none. Give it, or"),
+        ({"devices_per_node": "x"}, "--devices-per-node: expected a whole number"),
+        ({"devices_per_node": "8", "options": "--repaets 5"}, "--options: .* did you mean '--rep"),
+        ({"devices_per_node": "8", "options": "--repeats"}, "--options: .*needed value"),
+        ({"devices_per_node": "8", "options": "; true"}, "--options: expected SWEEP, got also ';'"),
+        ({"devices_per_node": "8", "options": "--via ssh"}, "--options: expected --via once, got"),
         ({"nodes": "0"}, "--nodes: expected a whole number"),
         ({"devices_per_node": "8", "partition": "a b"}, "--partition: expected letters"),
         ({"devices_per_node": "8", "options": "--x 'a"}, "--options: its quotes do not match"),

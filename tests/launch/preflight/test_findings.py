@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -223,6 +224,19 @@ def test_hosts_that_fail_alike_share_a_line(capsys: pytest.CaptureFixture[str]) 
         "[3/65] n2: the problem of n1",
         "[4/65] n3: the problem of n1",
     ]
+
+
+def test_hosts_without_a_problem_share_none(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(2)
+    for name in ("a", "b"):
+        one = examined(name)
+        progress.report(replace(one, facts={}))
+        progress.report(one)
+    progress.begin()
+    progress.close()
+    lines_read = capsys.readouterr().err.splitlines()
+    states = ("[0/2] a: connected", "[1/2] a: answered", "[1/2] b: connected", "[2/2] b: answered")
+    assert lines_read == list(states)
 
 
 def test_pytorch_has_a_column_if_a_host_has_it(capsys: pytest.CaptureFixture[str]) -> None:
