@@ -74,6 +74,14 @@ def test_a_program_gets_the_words_of_its_point(name: str, number: int) -> None:
     assert " ".join(filled(words, values)).endswith(f" {PROGRAMS[name, number]}")
 
 
+@pytest.mark.program
+def test_points_of_a_program_are_planned_by_device() -> None:
+    done = fab("bench.plan", "horovodrun", "--point=device=cpu", "--commands")
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^# .*(x\d+): ", done.stdout, re.MULTILINE) == ["x1", "x2"]
+    assert done.stdout.count(".venv-hvd/bin/horovodrun -np") == 2
+
+
 @pytest.mark.parametrize("name", TRAINING)
 def test_points_that_need_data_are_valid_without_their_comment_signs(
     name: str, tmp_path: Path
