@@ -18,7 +18,7 @@ from plots.items import Item, one_sentence, shortened
 from plots.quality import quality_sentence
 from results.quality import Quality
 from results.rates import Ratio
-from results.record import grouped, kept_by_items
+from results.record import grouped, kept, kept_by_items
 from results.repeat import TimeToAccuracy
 from results.run import Run
 from results.scaling import ScalingRow
@@ -397,6 +397,7 @@ def summary(run: Run) -> str:
     return " ".join(map(one_sentence, summary_items(run)))
 
 
+@kept
 def summary_items(run: Run) -> list[Item]:
     """Return the summary: a few sentences and lists, however many points there are."""
     trained = [row for row in run.rows if row.trial.mode in TRAINING]
@@ -404,12 +405,14 @@ def summary_items(run: Run) -> list[Item]:
         *map(Item, _provenance(run)),
         *_time_items(trained),
         *_top_items(trained, scripted=run.rehearsal),
-        *_sentences(run, trained),
+        *_sentences(run),
     ]
 
 
-def _sentences(run: Run, trained: Sequence[ScalingRow]) -> list[Item]:
+@kept
+def _sentences(run: Run) -> list[Item]:
     """Return the summary after the results of the networks."""
+    trained = [row for row in run.rows if row.trial.mode in TRAINING]
     publishable = all(row.quality is Quality.PUBLISHABLE for row in run.rows if row.quality)
     return [
         *_scaling_caveats(trained, scripted=run.rehearsal),
@@ -428,11 +431,10 @@ def key_items(run: Run) -> list[Item]:
     They stand beside the results of the networks and the source of the figures.
     """
     trained = [row for row in run.rows if row.trial.mode in TRAINING]
-    times, found = list(_time_items(trained)), _sentences(run, trained)
-    kept = sorted(range(len(found)), key=lambda at: not found[at].caveat)[: _MOST_KEYS - len(times)]
-    return [
-        shortened(one, _MOST_KEY_PARTS) for one in (*times, *(found[at] for at in sorted(kept)))
-    ]
+    times, found = list(_time_items(trained)), _sentences(run)
+    first = sorted(range(len(found)), key=lambda at: not found[at].caveat)
+    chosen = sorted(first[: _MOST_KEYS - len(times)])
+    return [shortened(one, _MOST_KEY_PARTS) for one in (*times, *(found[at] for at in chosen))]
 
 
 def enumeration(words: Sequence[str], most: int = 99) -> str:

@@ -514,6 +514,20 @@ def kept_by_items(
     return result_of
 
 
+def kept(function: Callable[[Value], Result]) -> Callable[[Value], Result]:
+    """Keep the latest results of a function of one object; see `kept_by_items`."""
+
+    @kept_by_items
+    def of_items(items: Sequence[Value]) -> Result:
+        return function(items[0])
+
+    @wraps(function)
+    def result_of(item: Value) -> Result:
+        return of_items([item])
+
+    return result_of
+
+
 def differing_values(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """Return the values of entries that differ between the mappings, by name."""
     names = sorted({name for one in found for name in one})

@@ -7,6 +7,7 @@ import pytest
 
 from plots.figures.model import drawable, line_fields, lines, scalable
 from plots.point_labels import settings_of
+from plots.summary import summary_items
 from plots.tables.scaling import varying_columns
 from results.explain.measurements import StepMeasurements, point_measurements
 from results.record import kept_by_items
@@ -67,6 +68,12 @@ def test_the_baseline_of_several_points_is_measured_once(monkeypatch: pytest.Mon
     monkeypatch.setattr("results.scaling.point_measurements", counted)
     scaling(three())
     assert sorted(asked) == [1, 1, 2, 4]
+
+
+def test_a_report_summarizes_its_run_once() -> None:
+    study, other = run(published()), run(published())
+    assert summary_items(study) is summary_items(study)
+    assert summary_items(study) is not summary_items(other)
 
 
 def test_a_report_splits_the_settings_of_its_points_once() -> None:
