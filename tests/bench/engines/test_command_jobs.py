@@ -86,6 +86,16 @@ def test_placeholders_are_filled_and_nothing_of_mxscale_is_inherited(tmp_path: P
     assert "words ['2x4=8', '127.0.0.1', '127.0.0.1:2']" in text
 
 
+def test_the_whole_output_of_tf_cnn_benchmarks_is_a_measurement(tmp_path: Path) -> None:
+    words = ["cat", str(ROOT / "tests" / "logs" / "tf-cnn.log")]
+    job = {"format": "tf-cnn", "batch_per_device": 64, "devices": 4, "devices_per_host": 4}
+    record = recorded(tmp_path, command=words, emulate=True, **job)
+    assert (record.status, record.message) == ("ok", "")
+    (rank,) = record.ranks
+    assert set(rank.images) == {2560}
+    assert sum(rank.images) / sum(rank.seconds) == pytest.approx(4037.1)
+
+
 def test_escapes_scripts_events_and_impossible_figures_stay_in_the_log(tmp_path: Path) -> None:
     record = recorded(tmp_path, "hostile")
     assert record.status == "failed"
