@@ -13,19 +13,42 @@ _MOST_NAMES = 30
 _SCRIPT = "fake_"
 # The name of a point contains these if they have no default.
 _IN_NAME = ("dtype", "gc_type", "costs")
+# Parts of a trial that one engine has, and a field that engines fill.
+_OWN_PARTS, _FILLED = ("torch", "program"), "devices_per_worker"
+_OWN = {name for name, one in FIELDS.items() if one.path.partition(".")[0] in _OWN_PARTS}
 _values = values_of(FIELDS)
 
 
 def differing(trials: Sequence[Trial]) -> list[list[str]]:
     """Return, per trial, the fields that differ among trials with its label.
 
-    The label is network, mode, kvstore and devices. Empty for a trial with a unique label.
+    The label is network, mode, kvstore and devices. Empty for a trial with a unique label. Among
+    several engines, `engine` stands for the fields that only one of them has.
     """
-    alike: dict[object, list[Trial]] = {}
+    alike: dict[object, list[int]] = {}
+    for place, trial in enumerate(trials):
+        alike.setdefault(_shown(trial), []).append(place)
+    found = [list[str]()] * len(trials)
+    for places in alike.values():
+        members = _of_engines([trials[place] for place in places])
+        for place, names in zip(places, members, strict=True):
+            found[place] = names
+    return found
+
+
+def _of_engines(trials: Sequence[Trial]) -> list[list[str]]:
+    """Return, per trial, the fields that differ, without those of its engine."""
+    names = _differing(trials)
+    if "engine" not in names:
+        return [names] * len(trials)
+    engines: dict[str, list[Trial]] = {}
     for trial in trials:
-        alike.setdefault(_shown(trial), []).append(trial)
-    names = {shown: _differing(members) for shown, members in alike.items()}
-    return [names[_shown(trial)] for trial in trials]
+        engines.setdefault(trial.engine, []).append(trial)
+    within = {engine: _differing(members) for engine, members in engines.items()}
+    return [
+        [one for one in names if one not in {*_OWN, _FILLED} or one in within[trial.engine]]
+        for trial in trials
+    ]
 
 
 def _differing(trials: Sequence[Trial]) -> list[str]:

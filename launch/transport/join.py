@@ -179,7 +179,7 @@ class Joiner:
     """This host's connections to a controller."""
 
     def __init__(self, controller: str, port: int, name: str, given: str) -> None:
-        where = "the pass of " + PASS
+        where = f"the pass ({PASS}, else the first line of stdin)"
         parts = given.split(":")
         digits = "0123456789abcdef"
         if (

@@ -1,6 +1,6 @@
 """Labels of points that differ only in other settings."""
 
-from bench.settings.point_names import distinguishing_fields
+from bench.settings.point_names import distinguishing_fields, point_names, varying
 from bench.trial import make
 
 BASE = {"network": "tiny", "kvstore": "dist_sync", "devices": 2, "batch_per_device": 8}
@@ -18,4 +18,28 @@ def test_only_points_that_look_alike_are_told_apart_and_by_what_differs() -> Non
         "dtype bfloat16, options none",
         "dtype float32, options --optimizer=nag --initializer=zero",
         "",
+    ]
+
+
+def test_the_engine_stands_for_what_it_determines() -> None:
+    ddp = BASE | {"engine": "torch", "kvstore": "ddp", "steps_per_window": 10}
+    program = {"engine": "command", "format": "tf-cnn", "command": ["run"]}
+    trials = [
+        make(ddp),
+        make(ddp | {"compile": True}),
+        make(ddp | {"lr": 0.5}),
+        make(ddp | program),
+        make(ddp | program | {"command": ["run", "--fast"]}),
+    ]
+    assert point_names(trials) == [
+        "tiny ddp x2 (engine torch, lr 0.01, compile false)",
+        "tiny ddp x2 (engine torch, lr 0.01, compile true)",
+        "tiny ddp x2 (engine torch, lr 0.5, compile false)",
+        "tiny ddp x2 (engine command, lr 0.01, command run)",
+        "tiny ddp x2 (engine command, lr 0.01, command run --fast)",
+    ]
+    assert varying(trials) == ["engine", "lr", "compile", "command"]
+    assert point_names(trials[:1] + trials[3:4]) == [
+        "tiny ddp x2 (engine torch)",
+        "tiny ddp x2 (engine command)",
     ]
