@@ -14,7 +14,7 @@ from bench.training.optimizer import OPTIMIZERS, UNFIT, Schedule, epochs, is_con
 from bench.training.options import parse
 from launch.job.monitor import Deadlines
 from tests.support.programs.jobs import measured, tiny
-from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, weights
+from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, values, weights
 
 
 @pytest.mark.mxnet
@@ -23,12 +23,11 @@ from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, we
 def test_every_optimizer_there_is_trains(name: str) -> None:
     words = [*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--lr=0.01"]
     worker = build_worker(parse(words))
-    before = {key: p.data().asnumpy() for key, p in worker.net.collect_params().items()}
+    before = values(worker.net)
     batch = [mx.nd.random.uniform(shape=(4, 3, 32, 32))], [mx.nd.arange(4)]
     for _ in range(2):
         step(worker, batch)
-    for key, parameter in worker.net.collect_params().items():
-        after = parameter.data().asnumpy()
+    for key, after in values(worker.net).items():
         assert np.isfinite(after).all()
         assert key.endswith("_bias") or (after != before[key]).any()
 
@@ -72,7 +71,7 @@ def test_lars_has_upstreams_momentum_and_leaves_biases_to_the_plain_rate() -> No
     (bias,) = (one for one in parameters.values() if one.name.endswith("dense0_bias"))
     before = bias.data().asnumpy()
     step(worker, ([mx.nd.random.uniform(shape=(4, 3, 32, 32))], [mx.nd.arange(4)]))
-    moved = before - bias.data().asnumpy()
+    moved = before - values(worker.net)[bias.name]
     np.testing.assert_allclose(moved, 0.5 * bias.grad().asnumpy() / 4, rtol=1e-5)
 
 

@@ -19,6 +19,7 @@ def trained(options: Options, *, optimizer: str = "") -> list[Any]:
     from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet.worker import build_worker, step  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from tests.support.training.workers import values  # noqa: PLC0415
 
     worker = build_worker(options)
     if optimizer:
@@ -28,7 +29,7 @@ def trained(options: Options, *, optimizer: str = "") -> list[Any]:
     batches = synthetic_batches(options, worker.contexts, 0)
     for _ in range(3):
         step(worker, next(batches))
-    return [value.data().asnumpy() for value in worker.net.collect_params().values()]
+    return [*values(worker.net).values()]
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -84,15 +85,12 @@ def test_nccl_is_refused_where_mxnet_was_built_without_it() -> None:
 def test_a_step_moves_all_that_validation_normalises_by(network: str) -> None:
     from bench.training.mxnet.inputs import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet.worker import build_worker, step  # noqa: PLC0415
-    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from tests.support.training.workers import values  # noqa: PLC0415
 
     words = f"{WORDS} --network {network} --num-classes 10 --image-shape 3,64,64"
     worker = build_worker(parse(words.split()))
-    kept = {name: one for name, one in worker.net.collect_params().items() if "running" in name}
-    before = {name: one.data().asnumpy() for name, one in kept.items()}
+    before = {name: one for name, one in values(worker.net).items() if "running" in name}
     step(worker, next(synthetic_batches(worker.options, worker.contexts, 0)))
-    mx.nd.waitall()  # reading an average does not wait for the step that moves it
-    assert len(kept) >= 38
-    assert [
-        name for name, one in kept.items() if (one.data().asnumpy() == before[name]).all()
-    ] == []
+    after = values(worker.net)
+    assert len(before) >= 38
+    assert [name for name, one in before.items() if (after[name] == one).all()] == []

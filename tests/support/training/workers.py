@@ -24,6 +24,16 @@ def weights(prefix: Path, epoch: int = 1) -> dict[str, Any]:
     return {name: value.asnumpy() for name, value in saved.items()}
 
 
+def values(net: Any) -> dict[str, Any]:
+    """Return the arrays of a network by name, after all work on it.
+
+    A first step after a prediction moves weights into another layout, later than MXNet's reads wait
+    for: reading them at that moment is a segmentation fault.
+    """
+    mx.nd.waitall()
+    return {name: one.data().asnumpy() for name, one in net.collect_params().items()}
+
+
 def photos(folder: Path) -> list[str]:
     """Return options to train on the sample photographs."""
     return [*train_photos(folder), f"--data-val={folder / 'val'}", "--lr-step-epochs="]

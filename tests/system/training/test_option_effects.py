@@ -19,7 +19,7 @@ from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from tests.support.paths import TESTS
 from tests.support.training.upstream import UPSTREAM
-from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, train_photos
+from tests.support.training.workers import INPUT, SMALL, SYNTHETIC, photos, train_photos, values
 
 pytestmark = [
     pytest.mark.mxnet,
@@ -44,7 +44,7 @@ def moved(one: Worker, steps: int = 1) -> float:
     batch = [mx.nd.arange(4 * 3 * 32 * 32).reshape((4, 3, 32, 32)) / 12288], [mx.nd.arange(4)]
     for _ in range(steps):
         step(one, batch)
-    return float(np.abs(first.data().asnumpy() - before).sum())
+    return float(np.abs(values(one.net)[first.name] - before).sum())
 
 
 def rates(*words: str) -> list[float]:
@@ -120,7 +120,7 @@ def wd() -> None:
     for parameter in one.trainer._params:
         parameter.grad()[:] = 0
     one.trainer.step(1)
-    np.testing.assert_allclose(first.data().asnumpy(), 0.95 * before, rtol=1e-5)
+    np.testing.assert_allclose(values(one.net)[first.name], 0.95 * before, rtol=1e-5)
 
 
 def batch_size() -> None:
