@@ -62,8 +62,8 @@ def shared_factors(noise: Noise, seed: str, count: int, ranks: int) -> list[floa
 
 
 # Factor on a slow worker's computation; share of a window that is computation, in a job of several
-# workers and of one; number of probes.
-_SLOW, _OWN_SHARE, _ALONE_SHARE, _PROBES = 1.2, 0.7, 0.95, 8
+# workers and of one; number of probes in both.
+_SLOW, _OWN_SHARE, _ALONE_SHARE, _PROBES, _PROBES_ALONE = 1.2, 0.7, 0.95, 8, 3
 # Shares of a window: waiting for images, if there are any, and waiting for a CPU.
 _INPUT_SHARE, _DELAY_SHARE = 0.1, 0.01
 # Facts of a step that exchanges gradients.
@@ -178,7 +178,8 @@ def _own_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[fl
     slower = _SLOW if "slow" in script["faults"] else 1.0
     share = _OWN_SHARE if num_workers > 1 else _ALONE_SHARE
     step = share * slower * script["seconds"][-1] / script["steps"]
-    return [step * factor for factor in factors(noise, seed, _PROBES)]
+    count = _PROBES if num_workers > 1 else _PROBES_ALONE
+    return [step * factor for factor in factors(noise, seed, count)]
 
 
 def _ended(script: dict[str, Any], seconds: list[float]) -> str:

@@ -32,7 +32,8 @@ _MANY_BYTES_PER_SECOND = 125e6
 _MANY_CLASSES = 10
 # Multiple of the loss of random guessing.
 _ABSURD = 10
-_PROBES = 8
+# Probes of a worker alone, whose median is a baseline, and of each worker of several.
+_PROBES_ALONE, _PROBES = 3, 8
 _REPORT_SECONDS = 5.0
 # Between the seeds of two epochs; above any number of ranks.
 _EPOCH_SEED = 100_003
@@ -201,7 +202,11 @@ def is_probe_due(worker: Backend, windows: int) -> bool:
     measured = windows - options.warmup_windows
     timed = options.benchmark and not options.has_epochs
     due = timed and recorded and worker.comm.waits
-    return due and 0 <= measured < _PROBES
+    return due and 0 <= measured < _probes(worker)
+
+
+def _probes(worker: Backend) -> int:
+    return _PROBES_ALONE if worker.num_workers == 1 else _PROBES
 
 
 def final_probes(worker: Backend, feed: Generator[Any]) -> tuple[float, ...]:
@@ -214,7 +219,7 @@ def final_probes(worker: Backend, feed: Generator[Any]) -> tuple[float, ...]:
         return ()
     batch = next(feed)
     feed.close()
-    return tuple(compute_seconds(worker, batch) for _ in range(_PROBES))
+    return tuple(compute_seconds(worker, batch) for _ in range(_probes(worker)))
 
 
 def compute_seconds(worker: Backend, batch: Any) -> float:

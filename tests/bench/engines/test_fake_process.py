@@ -84,7 +84,7 @@ def test_a_simulated_worker_alone_computes_nearly_all_the_time_and_waits_for_ima
     assert "reads" not in script(trial(**alone), "worker", 0)
     (record,) = measured(tmp_path, trial(**alone))
     (rank,) = record.ranks
-    assert rank.own_seconds == pytest.approx([0.95 * 0.5] * 8)
+    assert rank.own_seconds == pytest.approx([0.95 * 0.5] * 3)
     assert rank.input_wait == (0.0,) * 10
     assert rank.run_delay == pytest.approx([0.005] * 10)
 

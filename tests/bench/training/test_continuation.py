@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from bench.errors import SpecError
+from bench.events import STREAM_VARIABLE
 from bench.kvstores import find_kvstore
 from bench.training.loop import is_probe_due
 from bench.training.mxnet.backend import train
@@ -82,15 +83,23 @@ def test_fixed_scales_of_two_devices_continue_exactly(store: str, tmp_path: Path
     assert all((again[name] == arrays[name]).all() for name in trained_arrays)
 
 
-def test_training_by_epochs_is_not_probed_between_windows() -> None:
-    def is_due(*words: str) -> bool:
-        options = parse([*SYNTHETIC, "--kv-store=dist_sync", *words])
-        comm = find_kvstore(options.kv_store)
-        worker = SimpleNamespace(options=options, num_workers=2, comm=comm)
-        return is_probe_due(cast("Backend", worker), options.warmup_windows)
+def probed(workers: int, *words: str) -> int:
+    """Return the number of windows, of twenty, with a probe before them."""
+    options = parse([*SYNTHETIC, "--kv-store=dist_sync", *words])
+    comm = find_kvstore(options.kv_store)
+    worker = cast("Backend", SimpleNamespace(options=options, num_workers=workers, comm=comm))
+    return sum(is_probe_due(worker, count) for count in range(20))
 
-    assert is_due("--windows=9")
-    assert not is_due("--num-examples=16")  # a probe draws random numbers, as for dropout
+
+def test_training_by_epochs_is_not_probed_between_windows() -> None:
+    assert probed(2, "--windows=9") == 8
+    assert probed(2, "--num-examples=16") == 0  # a probe draws random numbers, as for dropout
+
+
+def test_a_worker_alone_has_fewer_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert probed(1, "--windows=9") == 0  # no record
+    monkeypatch.setenv(STREAM_VARIABLE, "1")
+    assert probed(1, "--windows=9") == 3
 
 
 def test_without_its_state_training_continues_with_momentum_0(
