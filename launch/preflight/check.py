@@ -207,7 +207,7 @@ class _Probe:
         facts["clock_skew"] = ahead if ahead > 0 else min(0.0, since_began)
         self.facts = facts
         if self._wanted.engines is not None:
-            self.problems += problems(facts, self._wanted)
+            self.problems += problems(facts, self._wanted, local=self.host.login is None)
         self.host = replace(
             self.host,
             address=self._address(),
@@ -222,7 +222,8 @@ class _Probe:
 
     def add_engines(self, engines: Sequence[Engine], lacking: Sequence[str]) -> None:
         """Add the problems and notes of the facts, with engines that all facts determine."""
-        self.problems[:0] = problems(self.facts, replace(self._wanted, engines=tuple(engines)))
+        wanted = replace(self._wanted, engines=tuple(engines))
+        self.problems[:0] = problems(self.facts, wanted, local=self.host.login is None)
         self._notes += [f"it has no {package}, which other hosts have" for package in lacking]
 
     def _address(self) -> str:

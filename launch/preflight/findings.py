@@ -70,11 +70,14 @@ class HostReport:
     differs: tuple[str, ...] = ()
 
 
-def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
-    """Return the problems that keep jobs from a checked host, each with its fix."""
+def problems(facts: dict[str, Any], wanted: Requirements, *, local: bool = False) -> list[str]:
+    """Return the problems that keep jobs from a checked host, each with its fix.
+
+    `local` if the host is this machine, whose environment `make` creates.
+    """
     found = [*_of_code(facts, wanted), *_of_disk(facts)]
     if not found:
-        found += _of_engines(wanted.engines or (), facts, wanted.device)
+        found += _of_engines(wanted.engines or (), facts, wanted.device, local=local)
     if abs(facts["clock_skew"]) > _SKEW_SECONDS:
         found.append(
             error_line(
@@ -216,10 +219,14 @@ def missing_packages(found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [[name for name in present if not facts.get(name)] for facts in found]
 
 
-def _of_engines(engines: Sequence[Engine], facts: dict[str, Any], device: str) -> list[str]:
+def _of_engines(
+    engines: Sequence[Engine], facts: dict[str, Any], device: str, *, local: bool
+) -> list[str]:
     if why := unusable(facts, engines):
         names = " and ".join(facts.get("python_variables", []))
-        fix = f"Remove {names} from the start-up file ({STARTUP})" if names else _install(engines)
+        lacking = [one.install for one in engines if not facts.get(one.package)]
+        fix = lacking[-1] if local and lacking else _install(engines)
+        fix = f"Remove {names} from the start-up file ({STARTUP})" if names else fix
         problem = f"the Python of {facts['tree']} cannot be used ({why})"
         return [error_line("", problem=problem, fix=fix)]
     return [one for engine in engines for one in _of_engine(engine, facts, device)]

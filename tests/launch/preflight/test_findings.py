@@ -130,6 +130,10 @@ def test_a_package_that_only_some_hosts_have_is_named() -> None:
 def test_several_engines_that_lack_have_one_fix() -> None:
     (problem,) = problems(FIT, Requirements(engines=(MXNET, TORCH)))
     assert "(it has no torch). Run 'fab hosts.install --engine mxnet,torch' with" in problem
+    (problem,) = problems(FIT, Requirements(engines=(MXNET, TORCH)), local=True)
+    assert problem.endswith("(it has no torch). Run 'make torch'")
+    (problem,) = problems(FIT | {"mxnet": ""}, Requirements(), local=True)
+    assert problem.endswith("(it has no mxnet). Run 'make environment'")
 
 
 def examined(name: str, **facts: Any) -> HostReport:
