@@ -75,9 +75,11 @@ def _crop(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw: 
     if part is None:
         part = _square(asked, draw) or size
         pixels = _enlarge(pixels, *part)
-    room = np.array(pixels.shape[:2]) - part
-    anywhere = asked.random_crop or resized
-    top, left = draw.integers(0, room + 1) if anywhere else room // 2
+    room = pixels.shape[0] - part[0], pixels.shape[1] - part[1]
+    if asked.random_crop or resized:
+        top, left = (int(draw.integers(0, most + 1)) for most in room)
+    else:
+        top, left = room[0] // 2, room[1] // 2
     pixels = pixels[top : top + part[0], left : left + part[1]]
     return pixels if part == size else cv2.resize(pixels, size[::-1])
 
@@ -140,8 +142,8 @@ def _jitter(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
 
 def _shift(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
     """Shift hue, lightness and saturation at random; large shifts are rare."""
-    limits = np.array([asked.max_random_h, asked.max_random_l, asked.max_random_s])
-    if not limits.any():
+    limits = asked.max_random_h, asked.max_random_l, asked.max_random_s
+    if not any(limits):
         return pixels
     moves = ((draw.random((2, 3)).T @ (1, 4)) / 5 * 2 - 1) * limits
     moved = _add(cv2.cvtColor(pixels, cv2.COLOR_RGB2HLS), np.trunc(moves))

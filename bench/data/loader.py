@@ -5,12 +5,15 @@ a damaged file and pads an epoch with invalid images.
 """
 
 import itertools
+import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +28,8 @@ from bench.training.options import Options
 # Enough to slow down memorizing, few enough to cost nothing.
 _LABEL_BATCHES = 64
 _IMAGES_A_TASK = 4
+# Shards that stay open while they are read; a process may usually open 1,024 files.
+MOST_OPEN = 256
 
 # The random generator that augments an image, by the image's number.
 Draws = Callable[[int], np.random.Generator]
@@ -123,9 +128,10 @@ def training_batches(
 
     changes = draws if options.augmentation != NONE else None
     pieces = itertools.islice(_batch_orders(orders, size), reader.before, None)
-    where, read = _places(portion), partial(_read, options, portion, changes)
+    where = _places(portion)
     numbered = ((number, where[piece]) for number, piece in enumerate(pieces, reader.before))
-    return _decoded_batches(options, numbered, read, buffers, reader)
+    stream = _Stream(options=options, portion=portion, draws=changes)
+    return _decoded_batches(stream, numbered, buffers, reader)
 
 
 def validation_batches(
@@ -138,9 +144,10 @@ def validation_batches(
     """
     images = portion.images
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
-    where, read = _places(portion), partial(_read, options, portion, None)
+    where = _places(portion)
     numbered = enumerate(where[piece] for piece in _batch_orders([order], batch_size))
-    batches = _decoded_batches(options, numbered, read, buffers, Reader())
+    stream = _Stream(options=options, portion=portion)
+    batches = _decoded_batches(stream, numbered, buffers, Reader())
     for number, one in enumerate(batches):
         yield one, min(batch_size, images - number * batch_size)
 
@@ -155,48 +162,63 @@ def _batch_orders(orders: Iterable[Any], size: int) -> Iterator[Any]:
         left = left[whole:]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Stream:
+    """Images of a portion, and what augments them."""
+
+    options: Options
+    portion: WorkerPartition
+    draws: Draws | None = None
+
+    def read(self, files: Sequence[int | None], place: Any, number: int, out: Any) -> float:
+        """Read the image of a number in this stream into its memory; return its label."""
+        file, offset, length = place
+        draw = self.draws(number) if self.draws else None
+        where = self.portion.paths[file], offset, length, files[file]
+        return read_image(where, self.options, out, draw)
+
+
 def _decoded_batches(
-    options: Options,
-    pieces: Iterable[tuple[int, Any]],
-    read: Callable[..., float],
-    buffers: Buffers,
-    reader: Reader,
+    stream: _Stream, pieces: Iterable[tuple[int, Any]], buffers: Buffers, reader: Reader
 ) -> Iterator[Buffer]:
     """Yield numbered batches of places, decoded ahead by `data_nthreads` threads."""
-    pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
+    options = stream.options
     rooms: list[Buffer] = []
     started: deque[tuple[Buffer, list[Future[None]]]] = deque()
-    try:
-        for turn, (count, piece) in enumerate(pieces):
-            if len(rooms) < options.prefetch_buffer + 2:
-                rooms.append(buffers(len(piece)))
-            room = rooms[turn % len(rooms)]
-            started.append((room, _start(pool, read, piece, count * len(piece), room)))
-            if len(started) > options.prefetch_buffer:
+    with _opened(stream.portion.paths) as files:
+        pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
+        read = partial(stream.read, files)
+        try:
+            for turn, (count, piece) in enumerate(pieces):
+                if len(rooms) < options.prefetch_buffer + 2:
+                    rooms.append(buffers(len(piece)))
+                room = rooms[turn % len(rooms)]
+                started.append((room, _start(pool, read, piece, count * len(piece), room)))
+                if len(started) > options.prefetch_buffer:
+                    yield _finished(*started.popleft(), reader)
+            while started:
                 yield _finished(*started.popleft(), reader)
-        while started:
-            yield _finished(*started.popleft(), reader)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _opened(paths: Sequence[Path]) -> Iterator[Sequence[int | None]]:
+    """Open shards, so that an image does not open its file again; None: not opened."""
+    files: list[int] = []
+    try:
+        with suppress(OSError):  # reported for the first image of the shard
+            for path in paths[:MOST_OPEN]:
+                files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        yield [*files, *[None] * (len(paths) - len(files))]
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        for file in files:
+            os.close(file)
 
 
 def _places(portion: WorkerPartition) -> Any:
     """Return file, offset and length of each image of the portion."""
     return places(portion.paths)[portion.first : portion.first + portion.images]
-
-
-def _read(
-    options: Options,
-    portion: WorkerPartition,
-    draws: Draws | None,
-    place: Any,
-    into: tuple[int, Any],
-) -> float:
-    """Read the image of a number in this stream into its memory; return its label."""
-    file, offset, length = place
-    number, out = into
-    draw = draws(number) if draws else None
-    return read_image((portion.paths[file], offset, length), options, out, draw)
 
 
 def _start(
@@ -207,7 +229,7 @@ def _start(
     def fill(first: int) -> None:
         some = where[first : first + _IMAGES_A_TASK].tolist()
         for number, place in enumerate(some, first):
-            room.labels[number] = read(place, (begun + number, room.images[number]))
+            room.labels[number] = read(place, begun + number, room.images[number])
 
     room.wait()
     return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]

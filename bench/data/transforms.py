@@ -22,13 +22,17 @@ _FIND = (
 _COLOR_MODES = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
 
 
-def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: Any = None) -> float:
+# File, offset and length in bytes, and the descriptor of the file if it is open.
+Place = tuple[Path, int, int, int | None]
+
+
+def read_image(place: Place, options: Options, out: Any, draw: Any = None) -> float:
     """Decode a record into `out` and return its label.
 
-    `out` is float32 of shape (channels, height, width). `place` is its file, offset and length in
-    bytes. With `draw`, a NumPy Generator, the image is augmented by `options.augmentation`;
-    otherwise the values equal those of MXNet's ImageRecordIter: RGB, center crop, (value - mean) /
-    std. Raises SpecError with the record's position if it holds no such image.
+    `out` is float32 of shape (channels, height, width). With `draw`, a NumPy Generator, the image
+    is augmented by `options.augmentation`; otherwise the values equal those of MXNet's
+    ImageRecordIter: RGB, center crop, (value - mean) / std. Raises SpecError with the record's
+    position if it holds no such image.
     """
     where = f"{place[0]}: the record at byte {place[1]}"
     try:
@@ -75,7 +79,9 @@ def fill(image: bytes, options: Options, out: Any, where: str, draw: Any = None)
     colors = pixels.ndim == 3 and pixels.shape[2] > 1
     planes = cv2.split(pixels) if colors else [pixels.squeeze()]
     for channel, plane in enumerate(planes):
-        np.subtract(plane, np.float32(options.rgb_mean[channel]), out=out[channel])
+        # One vectorized pass from uint8 to float32; NumPy converts piece by piece.
+        out[channel].fill(-options.rgb_mean[channel])
+        cv2.accumulate(plane, out[channel])
         if options.rgb_std[channel] != 1:
             out[channel] *= np.float32(1 / options.rgb_std[channel])
 

@@ -266,13 +266,17 @@ def offsets_of(path: Path) -> list[int]:
         return offsets
 
 
-def read_record(path: Path, offset: int, length: int) -> bytes:
-    """Read the payload of the record at these bytes of a file."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def read_record(path: Path, offset: int, length: int, file: int | None = None) -> bytes:
+    """Read the payload of the record at these bytes of a file.
+
+    `file` is its descriptor, if it is open.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if file is None else file
     try:
-        framed = os.pread(file, length, offset)
+        framed = os.pread(descriptor, length, offset)
     finally:
-        os.close(file)
+        if file is None:
+            os.close(descriptor)
     payload = _whole_payload(framed)
     if payload is None:
         raise DataError(

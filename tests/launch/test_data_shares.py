@@ -308,7 +308,8 @@ def test_the_message_of_a_damaged_record_names_the_command_that_finds_it(
     place = places((rec,))[1]
     options = parse(["--network", "tiny", "--data-train", str(rec), "--batch-size", "2"])
     rec.write_bytes(rec.read_bytes()[: place[1]] + bytes(8) + rec.read_bytes()[place[1] + 8 :])
+    where = rec, int(place[1]), int(place[2]), None
     with pytest.raises(SpecError) as caught:
-        read_image((rec, int(place[1]), int(place[2])), options, np.zeros((3, 32, 32), np.float32))
+        read_image(where, options, np.zeros((3, 32, 32), np.float32))
     assert "'fab hosts.check --data DIR --verify'" in str(caught.value)
     assert "'fab hosts.push-data DIR --verify'" in str(caught.value)

@@ -1,6 +1,7 @@
 """Input of a worker: every image once per epoch, as MXNet's iterator reads it."""
 
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,30 @@ def test_training_reads_every_image_once_an_epoch_in_new_orders(tmp_path: Path) 
     epochs = [read[start : start + 11] for start in range(0, 44, 11)]
     assert all(sorted(epoch) == list(range(11)) for epoch in epochs)
     assert len({tuple(epoch) for epoch in epochs}) == 4
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_stream_holds_its_shards_open_until_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    from bench.data import loader  # noqa: PLC0415
+    from bench.training.mxnet import inputs  # noqa: PLC0415
+
+    def opened() -> list[str]:
+        files = map(os.path.realpath, Path("/proc/self/fd").iterdir())
+        return sorted(Path(one).name for one in files if one.endswith(".rec"))
+
+    monkeypatch.setattr(loader, "MOST_OPEN", most)
+    for first in (0, 6):
+        shard(tmp_path / f"{first}.rec", 6, first)
+    asked, whole = options(tmp_path, 3), whole_data(str(tmp_path))
+    stream = inputs.training_batches(asked, whole, itertools.repeat(np.arange(12)))
+    read = labels(itertools.islice(stream, 4))
+    assert read == list(range(12))
+    assert opened() == ["0.rec", "6.rec"][:most]
+    (tmp_path / "0.rec").unlink()
+    stream.close()  # type: ignore[attr-defined]
+    assert opened() == []
 
 
 def test_memory_is_not_used_again_before_work_on_it_is_done(tmp_path: Path) -> None:
