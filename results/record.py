@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache, wraps
-from struct import pack
+from struct import Struct
 from typing import Any, TypeVar
 
 import msgspec
@@ -462,7 +462,13 @@ def _check(record: RateRecord) -> None:
 
 def joined(series: Iterable[Sequence[float]]) -> NDArray[np.float64]:
     """Return the numbers of several series in one array; np.array takes longer."""
-    return np.frombuffer(b"".join(pack(f"{len(one)}d", *one) for one in series))
+    return np.frombuffer(b"".join([_packed(len(one))(*one) for one in series]))
+
+
+@lru_cache(maxsize=64)
+def _packed(count: int) -> Callable[..., bytes]:
+    """Return a function that packs so many numbers; all series of a job have as many."""
+    return Struct(f"{count}d").pack
 
 
 def _are_sound(ranks: Sequence[RateRank]) -> bool:
