@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
 
 ENGINE = OptionHelp(
     "ENGINE",
-    "Engine: mxnet, or simulated (scripted window times; also called fake)",
+    "Engine of all points: mxnet, torch or simulated (scripted window times; also called fake)",
     empty="the sweep's",
     group="Simulation",
 )
