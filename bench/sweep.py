@@ -195,6 +195,7 @@ def _faulty(trial: Trial, fault: str) -> Trial:
 
 SHIPPED = Path(__file__).parent / "sweeps"
 MOST_REPEATS = 1000
+_SERVERS = {"servers_per_host", "server_hosts"}
 _NOT_A_FIELD = ("description", "repeats", "points", "rehearsal", "variants", "exclude")
 
 
@@ -373,7 +374,7 @@ def _trials(data: Fields, given: Fields, hosts: int) -> tuple[Trial, ...]:
             _check_names(shared | point)
             parts = _parts(shared, [point | variant for variant in variants], given, hosts)
             kept = list(_kept(parts, excluded, used, len(found)))
-            own = [with_rehearsal(make(_with_env(fields, given)), rates) for fields in kept]
+            own = [with_rehearsal(make(_with_options(fields, given)), rates) for fields in kept]
             if not (given or hosts):
                 _check_distinct(own)
             found |= {trial.key: trial for trial in own}
@@ -413,8 +414,15 @@ def _kept(
         raise SpecError(error_line("exclude", problem=problem, fix="Remove the point, or a value"))
 
 
-def _with_env(fields: Fields, given: Fields) -> Fields:
-    """Return the fields with the variables of options added."""
+def _with_options(fields: Fields, given: Fields) -> Fields:
+    """Return the fields with the variables of options added.
+
+    Options about servers are left out if the engine has none.
+    """
+    engine = ENGINES.get(str(fields.get("engine", "mxnet")))
+    if engine and not any(one.servers for one in engine.comms.values()):
+        unused = _SERVERS.intersection(given)
+        fields = {name: one for name, one in fields.items() if name not in unused}
     kept, more = fields.get("env", []), given.get("env", [])
     if not more or not isinstance(kept, list):
         return fields

@@ -194,6 +194,28 @@ def test_engines_choose_their_kvstore_for_each_count_of_a_cluster() -> None:
     ]
 
 
+def test_options_about_servers_count_for_engines_that_have_some(tmp_path: Path) -> None:
+    text = """
+network = "tiny"
+batch_per_device = 4
+devices = 2
+
+[[points]]
+kvstore = "dist_sync"
+
+[[points]]
+engine = "torch"
+"""
+    path = sweep_file(tmp_path, text)
+    trials = load_sweep(path, fields={"servers_per_host": 1}).trials
+    assert [(one.engine, one.layout.servers_per_host) for one in trials] == [
+        ("mxnet", 1),
+        ("torch", 0),
+    ]
+    with pytest.raises(SpecError, match="engine 'torch' has no servers"):
+        load_sweep(sweep_file(tmp_path, f"servers_per_host = 1{text}"))
+
+
 def test_options_count_for_every_point() -> None:
     what = load_sweep("smoke", fields={"env": ["A=b"], "windows": 3})
     assert {(trial.layout.env, trial.measuring.windows) for trial in what.trials} == {(("A=b",), 3)}
