@@ -15,6 +15,7 @@ SCRIPT = """
 import itertools, sys
 from bench.data import loader
 from bench.data.partition import whole_data
+from bench.training.mxnet import inputs
 from bench.training.options import parse
 options = parse(sys.argv[1:])
 portion = whole_data(options.data_train)
