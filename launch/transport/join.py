@@ -26,7 +26,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 PASS = "MXSCALE_JOIN_PASS"
 MOST_HELLO = 4096
@@ -187,7 +187,8 @@ class Joiner:
             or parts[0] != "mxscale1"
             or any(len(one) != 64 or one.strip(digits) for one in parts[1:])
         ):
-            raise JoinError(where + ": expected the line that the controller wrote, got other text")
+            got = "other text" if given else "none"
+            raise JoinError(f"{where}: expected the line that the controller wrote, got {got}")
         self.controller, self.port, self.name = controller, port, name
         self.fingerprint, self.secret = parts[1:]
         self.next = ""
@@ -407,11 +408,26 @@ def _ended(number: int, _: object) -> None:
     raise _EndedError("ended by " + signal.Signals(number).name)
 
 
+class Parser(argparse.ArgumentParser):
+    """Parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with 1 and the message."""
+        self.exit(1, f"error: join.py: {message}. See join.py --help\n")
+
+
+def _port(text: str) -> int:
+    """Return a port; ArgumentTypeError if it is none."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"expected 1 to 65535, got {text!r}")
+    return int(text)
+
+
 def main() -> int:
     """Join a controller; 0 once it has ended, else 1 and one line on stderr."""
-    parser = argparse.ArgumentParser(prog="join.py", description=__doc__.split("\n")[0])
+    parser = Parser(prog="join.py", description=__doc__.split("\n")[0])
     parser.add_argument("controller", help="name or address of the controller")
-    parser.add_argument("port", type=int, help="port of its --via dial:PORT:FILE")
+    parser.add_argument("port", type=_port, help="port of its --via dial:PORT:FILE")
     parser.add_argument("--name", default=socket.gethostname(), help="this host in its list")
     given = parser.parse_args()
     joiner = None

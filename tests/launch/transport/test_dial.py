@@ -396,3 +396,27 @@ def test_a_port_in_use_is_one_line_and_leaves_no_pass(tmp_path: Path) -> None:
 def test_options_of_ssh_are_refused() -> None:
     with pytest.raises(LaunchError, match="--accept-new: --via replaces SSH"):
         listed_hosts(HostOptions(hosts="n1:1", via="dial:7777:x", accept_new=True))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the following arguments are required: controller, port"),
+        (["192.0.2.1", "99999"], "expected 1 to 65535, got '99999'"),
+        (["192.0.2.1", "7777"], "expected the line that the controller wrote, got none"),
+    ],
+)
+def test_wrong_words_of_a_joiner_are_one_line(words: list[str], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, JOIN, *words],
+        input="",
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert line.startswith("error: join.py: ")
+    assert said in line
