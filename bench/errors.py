@@ -50,7 +50,8 @@ def check_python(program: str) -> None:
     """Exit with 2 and one line if this Python lacks the framework to train with."""
     torch = "--engine torch" in " ".join(sys.argv).replace("=", " ")
     package, title, maker = ("torch", "PyTorch", "torch") if torch else _MXNET
-    if find_spec(package) is None:
+    found = find_spec(package)
+    if found is None or not found.origin:  # a folder that an uninstalled package left
         command = f".venv/bin/python -m {program}"
         fix = f"Use .venv/bin/python, which 'make {maker}' creates: {command}"
         line = error_line(sys.executable, expected=f"a Python with {title}", got="none", fix=fix)

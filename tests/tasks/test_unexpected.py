@@ -140,6 +140,17 @@ def test_a_python_without_mxnet_is_told_which_to_use(
     assert said.endswith(".venv/bin/python -m bench.score\n")
 
 
+def test_a_folder_that_an_uninstalled_package_left_is_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(sys, "argv", ["x", "--engine=torch"])
+    with pytest.raises(SystemExit):
+        errors.check_python("bench.train_imagenet")
+
+
 @pytest.mark.program
 @pytest.mark.parametrize("name", ["train_imagenet", "score", "fine_tune", "predict"])
 def test_a_bare_python_gets_one_line_from_every_program_of_bench(name: str) -> None:
