@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 
 from bench.errors import SpecError
@@ -47,7 +48,7 @@ def compare(folder: Path, *words: str) -> None:
 
 @pytest.mark.parametrize(
     "optimizer",
-    ["sgd", "adam", *slow("nadam", "lbsgd", "lamb", "ftml", "ftrl", "rmsprop", "adadelta", "nag")],
+    ["sgd", "adam", *slow("nadam", "lbsgd", "lamb", "ftml", "ftrl", "rmsprop", "adadelta")],
 )
 def test_training_on_photographs_continues_exactly(
     optimizer: str, photographs: Path, tmp_path: Path
@@ -55,6 +56,17 @@ def test_training_on_photographs_continues_exactly(
     # 240 images do not divide into batches of 28, so that a batch spans two epochs.
     words = [*SMALL, *photos(photographs), "--batch-size=28", "--lr-step-epochs=2"]
     compare(tmp_path, *words, *CHANGES, f"--optimizer={optimizer}")
+
+
+@pytest.mark.slow
+def test_nag_continues_nearly(photographs: Path, tmp_path: Path) -> None:
+    # The last bits of MXNet's nag differ from run to run, with one thread too.
+    words = [*SMALL, *photos(photographs), "--batch-size=28", *CHANGES, "--optimizer=nag"]
+    prefix = f"--model-prefix={tmp_path / 'part'}"
+    whole = losses(*words, "--num-epochs=2")
+    first = losses(*words, "--num-epochs=1", prefix)
+    rest = losses(*words, "--num-epochs=2", prefix, "--load-epoch=1")
+    np.testing.assert_allclose(first + rest, whole, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
