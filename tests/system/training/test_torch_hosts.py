@@ -16,30 +16,27 @@ from tests.support.programs.commands import FAB
 
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="needs PyTorch: make torch")
-SWEEP = """
-engine = "torch"
+TINY = """
 network = "tiny"
 image_shape = [3, 32, 32]
 batch_per_device = 4
 repeats = 1
 windows = 3
 precision = 0.0
-[[points]]
-devices = 2
 devices_per_host = 1
 """
-ALL_REDUCE = """
-network = "tiny"
-image_shape = [3, 32, 32]
-batch_per_device = 4
-repeats = 1
-windows = 3
-precision = 0.0
+SWEEP = f"""
+engine = "torch"
+{TINY}
+[[points]]
+devices = 2
+"""
+ALL_REDUCE = f"""
+{TINY}
 [[points]]
 comm = "allreduce"
 gc_type = ["none", "ternary"]
 devices = 2
-devices_per_host = 1
 """
 VERSION = "__version__ = '2.0.0'\ncuda = None\n"
 
