@@ -19,6 +19,18 @@ def batch_norm(epsilon: float, *, fix_gamma: bool = False) -> Any:
     return layer
 
 
+def fixed_scales(net: Any) -> list[str]:
+    """Return the names of the scales that are 1, whatever their arrays contain."""
+    found: list[str] = []
+
+    def add(layer: Any) -> None:
+        if isinstance(layer, nn.BatchNorm) and layer._kwargs["fix_gamma"]:
+            found.append(layer.gamma.name)
+
+    net.apply(add)
+    return found
+
+
 def convolution(
     channels: int,
     kernel: int | tuple[int, int] = 1,

@@ -16,6 +16,7 @@ from bench.engines.server_updates import slots, state_of
 from bench.errors import SpecError, error_line
 from bench.kvstores import ALL_REDUCE, VAN_VARIABLE, find_kvstore
 from bench.networks import NETWORKS
+from bench.networks.layers import fixed_scales
 from bench.statistics.stopwatch import WindowDelays
 from bench.training.batch import BatchSlice, epoch_steps, with_batch_slice
 from bench.training.mxnet import checkpoint
@@ -217,6 +218,8 @@ def build_worker(options: Options) -> Worker:
     state = _saved_state(options, kvstore, rank, num_workers)
     begun = state.batches if state else 0
     optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()), begun)
+    # Each forward pass sets them to 1 on workers; servers would decay them further and further.
+    optimizer.set_wd_mult(dict.fromkeys(fixed_scales(net), 0.0))
     for name, parameter in parameters.items():  # a worker uses the parameters' own multipliers
         parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
     exchange = kvstore if options.kv_store == ALL_REDUCE else None

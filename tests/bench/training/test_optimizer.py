@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.networks.layers import fixed_scales
 from bench.training.batch import batch_slice, epoch_steps
 from bench.training.mxnet.worker import build_worker, step
 from bench.training.mxnet_shim import mx
@@ -50,16 +51,17 @@ def test_weight_decay_is_upstreams_for_each_array_on_workers_and_servers(name: s
 
 
 @pytest.mark.mxnet
-def test_weight_decay_acts_on_gammas_and_not_on_betas() -> None:
+def test_weight_decay_acts_on_gammas_that_layers_read_and_not_on_betas() -> None:
     words = "--network=resnet-18 --image-shape=3,64,64 --benchmark=1 --windows=1 --wd=0.1"
     worker = build_worker(parse([*words.split(), "--batch-size=2"]))
     optimizer = worker.trainer.optimizer
     kinds: dict[str, set[float]] = {}
+    (fixed,) = fixed_scales(worker.net)
     for number, parameter in enumerate(worker.trainer._params):
-        kind = parameter.name.rpartition("_")[2]
+        kind = "fixed" if parameter.name == fixed else parameter.name.rpartition("_")[2]
         kinds.setdefault(kind, set()).update(optimizer._get_wds([number]))
     assert kinds["weight"] == kinds["gamma"] == {0.1}
-    assert kinds["beta"] == kinds["bias"] == {0.0}
+    assert kinds["beta"] == kinds["bias"] == kinds["fixed"] == {0.0}
 
 
 @pytest.mark.mxnet
