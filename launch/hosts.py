@@ -1,6 +1,5 @@
 """Hosts: the machines of a cluster, their devices and how to reach them."""
 
-import getpass
 import os
 import socket
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 
 from bench.errors import is_whole
 from im2rec_tools.options import OptionHelp
+from launch.remote.facts import user
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -160,7 +160,7 @@ def lease_owner(host: Host) -> dict[str, object] | None:
     if host.login is None:
         return None
     return {
-        "user": getpass.getuser(),
+        "user": user(),
         "master": socket.gethostname(),
         "process": os.getpid(),
         "since": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -181,7 +181,7 @@ def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
 def _of_disk(facts: dict[str, Any]) -> list[str]:
     if facts["disk_problem"]:
         problem = f"{facts['disk']} cannot be written ({facts['disk_problem']})"
-        return [error_line("", problem=problem, fix="Free disk space there")]
+        return [error_line("", problem=problem, fix="Make it writable, or free disk space there")]
     if facts["free_bytes"] < _FREE_BYTES:
         free = f"{facts['free_bytes'] / 1e9:.1f} GB"
         expected = f"1 GB of free disk space at {facts['disk']}"

@@ -114,6 +114,14 @@ def user() -> str:
         return str(os.getuid())
 
 
+def _login_shell() -> str:
+    """Return the user's login shell; /bin/sh if it has none, as in a container."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"
+
+
 def variables(starts: list[str]) -> dict[str, str]:
     """Return only the environment variables whose names start with one of these."""
     found = sorted(os.environ.items())
@@ -257,7 +265,7 @@ def checkout_facts(trees: list[str], python: str) -> dict[str, Any]:
         **_code(tree),
         "commit": _commit(tree),
         "shell": _shell(),
-        "login_shell": _printed([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
+        "login_shell": _printed([_login_shell(), "-lc", _WHICH]),
     }
     nothing = {"python": "", "mxnet": "", "dist_kvstore": False, "cuda": False, "libraries": []}
     facts.update(nothing, python_problem="" if ready else "there is none")

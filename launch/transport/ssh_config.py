@@ -1,6 +1,5 @@
 """SSH configuration: how to reach hosts, as in ssh_config(5) and `ssh -G`."""
 
-import getpass
 import glob
 import os
 import re
@@ -18,6 +17,7 @@ from paramiko.ssh_exception import SSHException
 
 from bench.errors import error_line, is_whole, quoted
 from launch.remote.errors import LaunchError
+from launch.remote.facts import user
 
 _OWN, _SYSTEM = Path("~/.ssh/config"), Path("/etc/ssh/ssh_config")
 _DEEPEST = 16
@@ -299,12 +299,12 @@ def _matches(one: _Directive, found: _HostConfig) -> bool:
 
 def _holds(criterion: str, argument: str, found: _HostConfig) -> bool:
     """Return whether a criterion holds; unknown ones and those on networks do not."""
-    user = getpass.getuser()
+    own = user()
     names = {
         "host": _expanded(found.first("hostname") or found.host, "%h", found).lower(),
         "originalhost": found.original.lower(),
-        "user": found.first("user") or user,
-        "localuser": user,
+        "user": found.first("user") or own,
+        "localuser": own,
     }
     if criterion == "exec":
         command = _expanded(argument, _EXEC_TOKENS, found)
@@ -378,7 +378,7 @@ def _token(letter: str, tokens: str, found: _HostConfig) -> str:
         "l": own,
         "n": found.original,
         "p": found.first("port") or "22",
-        "r": found.first("user") or getpass.getuser(),
-        "u": getpass.getuser(),
+        "r": found.first("user") or user(),
+        "u": user(),
     }
     return simple.get(letter, f"%{letter}")

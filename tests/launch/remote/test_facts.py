@@ -1,13 +1,17 @@
 """Facts of every host are in environment.json, without private ones."""
 
 import json
+import os
+import pwd
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from bench.environment import VARIABLES
 from bench.sweep import Sweep
-from launch.hosts import this_machine
+from launch.hosts import Login, lease_owner, this_machine
 from launch.preflight.check import interpreter_facts
 from launch.remote.facts import checkout_facts, variables
 from launch.sweep import ClusterSetup, points, sweep
@@ -110,3 +114,20 @@ def test_environment_has_each_host_without_what_passes(tmp_path: Path) -> None:
     hosts = json.loads((tmp_path / "environment.json").read_text())["hosts"]
     assert hosts["node02"] == {"processor": "X", "features": ["BLAS_OPEN"]}
     assert list(hosts) == ["node01", "node02"]
+
+
+def test_a_user_without_an_account_has_facts_and_a_lease(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers and pods often run as a user ID without an entry in /etc/passwd."""
+
+    def unnamed(uid: int) -> NoReturn:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unnamed)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert checkout_facts([str(tree)], "bin/python")["python_problem"] == ""
+    owner = lease_owner(replace(this_machine(), login=Login(host="node01")))
+    assert owner is not None
+    assert owner["user"] == str(os.getuid())
