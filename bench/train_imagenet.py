@@ -84,11 +84,11 @@ def summary_text(options: Options, summary: "TrainingSummary") -> str:
 
 def _run(options: Options) -> "TrainingSummary":
     announce_rendezvous()
-    # Load MXNet only after the options are validated.
     if options.test_io:
-        from bench.training.mxnet.input_rate import time_input  # noqa: PLC0415
+        from bench.training.input_rate import time_input  # noqa: PLC0415
 
         return time_input(options)
+    # Load MXNet only after the options are validated.
     if options.bandwidth:
         from bench.training.mxnet.bandwidth import time_transfers  # noqa: PLC0415
 

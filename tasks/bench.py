@@ -467,6 +467,9 @@ def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
             "Processes that read at once; several have a core each, as workers on CPU devices do",
         ),
         "windows": OptionHelp("N", "Windows after warm-up"),
+        "engine": OptionHelp(
+            "NAME", "mxnet or torch, by the package that is installed; both read images alike"
+        ),
         "log_level": LOG_LEVEL,
         "cold": OptionHelp("", "Read from the disk; drop the files from memory before each epoch"),
         "options": OptionHelp(
@@ -486,6 +489,7 @@ def bench_io(  # type: ignore[no-untyped-def]
     image_shape="",
     readers="1",
     windows="10",
+    engine="mxnet",
     cold=False,
     options="",
     log_level="",
@@ -503,6 +507,7 @@ def bench_io(  # type: ignore[no-untyped-def]
     given = [parse_int("--image-shape", part) for part in image_shape.split(",") if image_shape]
     shape = given or list(default_shape(data, (3, 224, 224)))
     fields = {
+        "engine": engine,
         "mode": "test-io",
         "data_train": data,
         "batch_per_device": parse_int("--batch", batch),

@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.training.startup import cpu_flags, newest_instruction_set
+
 ROOT = Path(__file__).resolve().parent.parent
 _SWEEP = ROOT / "bench" / "sweeps" / "gpu-check.toml"
 _SHARDS = Path("data", "sample_rec", "train")
@@ -32,6 +34,7 @@ _SHORT = (
     ('["alexnet", "resnet-50", "resnet-152"]', '"tiny"'),
     ('network = "resnet-50"', 'network = "tiny"'),
 )
+_NO_BFLOAT16 = (('["float32", "bfloat16"]', '"float32"'), ('"bfloat16"', '"float32"'))
 # Files of a run that docs/runs keeps.
 _KEPT = (
     *("asked.json", "environment.json", "records.jsonl", "sweep.toml"),
@@ -63,9 +66,9 @@ class Outcome:
     line: str = ""
 
 
-def short(text: str) -> str:
-    """Return the sweep for CPUs; ValueError if it has changed."""
-    for before, after in _SHORT:
+def short(text: str, *, bfloat16: bool) -> str:
+    """Return the sweep for CPUs, which may lack bfloat16; ValueError if it has changed."""
+    for before, after in (*_SHORT, *(() if bfloat16 else _NO_BFLOAT16)):
         if before not in text:
             raise ValueError(f"{_SWEEP}: expected {before!r}, got none. Correct tools/gpu_check.py")
         text = text.replace(before, after)
@@ -79,7 +82,8 @@ def steps(run: Path, *, cpu: bool) -> list[Step]:
     if cpu:
         sweep = run.with_name(f"{run.name}.toml")
         sweep.parent.mkdir(parents=True, exist_ok=True)
-        sweep.write_text(short(_SWEEP.read_text()))
+        capable = newest_instruction_set(cpu_flags()).startswith("AVX512")
+        sweep.write_text(short(_SWEEP.read_text(), bfloat16=capable))
     gpu = () if cpu else ("--gpu",)
     auto = (sys.executable, "-m", "bench.auto_batch", "--engine=torch")
     # Large images: a GPU of any size is full after few tries.
@@ -105,7 +109,7 @@ def steps(run: Path, *, cpu: bool) -> list[Step]:
         Step(name="auto-batch", command=(*auto, *(small if cpu else large)), seconds=120),
         Step(
             name="bench.io",
-            command=(*fab, "bench.io", str(_SHARDS), "--windows=5"),
+            command=(*fab, "bench.io", str(_SHARDS), "--windows=5", "--engine=torch"),
             seconds=90,
         ),
     ]
@@ -195,7 +199,7 @@ def sampled(samples: Path) -> Iterator[None]:
     if program is None:
         yield
         return
-    query = [f"--query-gpu={','.join(_QUERIED)}", "--format=csv,noheader,nounits", "--id=0", "-l1"]
+    query = [f"--query-gpu={','.join(_QUERIED)}", "--format=csv,noheader,nounits", "--id=0", "--loop=1"]
     with samples.open("wb") as file:
         child = subprocess.Popen([program, *query], stdin=subprocess.DEVNULL, stdout=file)
         try:

@@ -60,8 +60,8 @@ def check_worker(options: "Options") -> None:
             flag = f"--{name.replace('_', '-')}"
             fix = "Leave it out"
             raise SpecError(error_line(flag, expected="engine 'mxnet'", got="'torch'", fix=fix))
-    if options.pretrained or options.test_io or options.bandwidth:
-        expected = "engine 'mxnet' for fine-tuning, input and transfer benchmarks"
+    if options.pretrained or options.bandwidth:
+        expected = "engine 'mxnet' for fine-tuning and transfer benchmarks"
         raise SpecError(error_line("--engine", expected=expected, got="'torch'"))
     if options.devices != 1:
         fix = "Start a worker for each device"

@@ -27,15 +27,16 @@ _LOCKED_CODE = ("sm_75", "compute_75")
 
 
 def _fill(given: dict[str, Any]) -> None:
-    given.setdefault("kvstore", "ddp" if given["devices"] > 1 else "none")
+    several = given["devices"] > 1 and given.get("mode") != "test-io"
+    given.setdefault("kvstore", "ddp" if several else "none")
     given.setdefault("devices_per_worker", 1)
 
 
 def _check(trial: "Trial") -> None:
     layout = trial.layout
     checked_comm(layout.kvstore)
-    if trial.mode not in {"synthetic", "real"}:
-        expected = "'synthetic' or 'real' with engine 'torch'"
+    if trial.mode == "bandwidth":
+        expected = "'synthetic', 'real' or 'test-io' with engine 'torch'"
         fix = "Use engine 'mxnet' for it"
         raise SpecError(error_line("mode", expected=expected, got=quoted(trial.mode), fix=fix))
     if layout.devices_per_worker != 1:
@@ -54,9 +55,9 @@ def _check(trial: "Trial") -> None:
                 f"the launcher sets {name}" if name in MEETING_OWN else f"PyTorch ignores {name}"
             )
             raise SpecError(error_line("env", problem=problem, fix="Leave it out"))
-    if trial.mxnet.costs != "none" or trial.mxnet.cold:
-        got, fix = quoted(trial.engine), "Leave them out"
-        raise SpecError(error_line("costs, cold", expected="engine 'mxnet'", got=got, fix=fix))
+    if trial.mxnet.costs != "none":
+        got, fix = quoted(trial.engine), "Leave it out"
+        raise SpecError(error_line("costs", expected="engine 'mxnet'", got=got, fix=fix))
     check_options(trial, ("--engine=torch",))
 
 

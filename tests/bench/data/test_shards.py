@@ -159,8 +159,8 @@ SMALL = ["--network", "tiny", "--batch-size", "2", "--windows", "1", "--image-sh
 def test_every_way_to_read_data_refuses_what_is_no_file(
     tmp_path: Path, data: str, mode: tuple[str, ...]
 ) -> None:
+    from bench.training.input_rate import time_input  # noqa: PLC0415
     from bench.training.mxnet.backend import train  # noqa: PLC0415
-    from bench.training.mxnet.input_rate import time_input  # noqa: PLC0415
 
     options = parse([*SMALL, "--data-train", unreadable(tmp_path, data), *mode])
     with pytest.raises(SpecError) as caught:

@@ -48,10 +48,11 @@ def steps(line: str, job: Any = None) -> dict[str, Any]:
     whole = options.global_batch or options.batch_size * job.num_workers
     mine = batch_slice(whole, job.rank, job.num_workers)
     step = build_step(options, job, whole)
-    images, labels = images_of(options, mine.first, mine.count)
+    made = images_of(options, mine.first, mine.count)
+    images, labels = (torch.from_numpy(one).to(step.device) for one in made)
     losses = []
     for _ in range(STEPS):
-        loss, _ = step.gradients(torch.from_numpy(images), torch.from_numpy(labels))
+        loss, _ = step.gradients(images, labels)
         step.update()
         losses.append(float(loss) * mine.count)
     weights = np.concatenate([one.ravel() for _, one in step.arrays()])

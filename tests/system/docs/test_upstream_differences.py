@@ -14,9 +14,9 @@ from bench.data.augmentation_options import NONE
 from bench.data.partition import whole_data
 from bench.errors import SpecError
 from bench.training.batch import epoch_steps
+from bench.training.input_rate import time_input
 from bench.training.mxnet import inputs
 from bench.training.mxnet.backend import train
-from bench.training.mxnet.input_rate import time_input
 from bench.training.mxnet.worker import build_worker, loss_scale
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import Schedule

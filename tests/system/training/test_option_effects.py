@@ -11,9 +11,9 @@ import pytest
 from bench.data.augmentation import augment
 from bench.data.partition import whole_data
 from bench.training.batch import epoch_steps
+from bench.training.input_rate import time_input
 from bench.training.mxnet import inputs
 from bench.training.mxnet.backend import train
-from bench.training.mxnet.input_rate import time_input
 from bench.training.mxnet.worker import Worker, build_worker, device_contexts, gradients, step
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse

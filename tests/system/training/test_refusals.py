@@ -13,9 +13,9 @@ import pytest
 
 from bench import fine_tune
 from bench.errors import SpecError
+from bench.training.input_rate import time_input
 from bench.training.loop import check_validation, traced
 from bench.training.mxnet.backend import train
-from bench.training.mxnet.input_rate import time_input
 from bench.training.mxnet.worker import build_worker, weight_digest
 from bench.training.mxnet.worker import trainable_parameters as trained_parameters
 from bench.training.mxnet_shim import mx
