@@ -10,7 +10,6 @@ from typing import Any
 
 from bench.errors import is_whole
 from im2rec_tools.options import OptionHelp
-from launch.remote.facts import user
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -157,6 +156,8 @@ def lease_owner(host: Host) -> dict[str, object] | None:
 
     None for this machine, which may simulate many hosts.
     """
+    from launch.remote.facts import user  # noqa: PLC0415 - 'fab --list' loads this module
+
     if host.login is None:
         return None
     return {

@@ -67,7 +67,10 @@ class Outcome:
 
 
 def short(text: str, *, bfloat16: bool) -> str:
-    """Return the sweep for CPUs, which may lack bfloat16; ValueError if it has changed."""
+    """Return the sweep for CPUs; ValueError if it has changed.
+
+    bfloat16  whether the CPUs have it
+    """
     for before, after in (*_SHORT, *(() if bfloat16 else _NO_BFLOAT16)):
         if before not in text:
             raise ValueError(f"{_SWEEP}: expected {before!r}, got none. Correct tools/gpu_check.py")
@@ -199,7 +202,12 @@ def sampled(samples: Path) -> Iterator[None]:
     if program is None:
         yield
         return
-    query = [f"--query-gpu={','.join(_QUERIED)}", "--format=csv,noheader,nounits", "--id=0", "--loop=1"]
+    query = [
+        f"--query-gpu={','.join(_QUERIED)}",
+        "--format=csv,noheader,nounits",
+        "--id=0",
+        "--loop=1",
+    ]
     with samples.open("wb") as file:
         child = subprocess.Popen([program, *query], stdin=subprocess.DEVNULL, stdout=file)
         try:

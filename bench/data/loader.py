@@ -1,38 +1,32 @@
 """Batches for one worker: synthetic ones, or decoded from its share of the shards.
 
-mxscale's own threads decode: MXNet's iterator uses at most half of the CPUs, aborts the process on
-a damaged file and pads an epoch with invalid images.
+mxscale's own threads decode, with a process each if there are many cores: MXNet's iterator uses at
+most half of the CPUs, aborts the process on a damaged file and pads an epoch with invalid images.
 """
 
 import itertools
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from bench.data.augmentation_options import NONE
+from bench.data.decoder import MOST_IMAGES, Decoder, Stream, opened
 from bench.data.partition import WorkerPartition
 from bench.data.shards import places
-from bench.data.transforms import read_image
 from bench.errors import SmallShareError, error_line
 from bench.training.options import Options
 
 # Enough to slow down memorizing, few enough to cost nothing.
 _LABEL_BATCHES = 64
-_IMAGES_A_TASK = 4
-# Shards that stay open while they are read; a process may usually open 1,024 files.
-MOST_OPEN = 256
-
-# The random generator that augments an image, by the image's number.
-Draws = Callable[[int], np.random.Generator]
+# With more cores, each decoding thread has a process of its own.
+_MOST_CORES_OF_THREADS = 2
 
 
 def synthetic_arrays(options: Options, first: int, before: int = 0) -> tuple[Any, Any]:
@@ -122,15 +116,10 @@ def training_batches(
             )
         )
     reader, size = reader or Reader(), options.batch_size
-
-    def draws(number: int) -> np.random.Generator:
-        return np.random.default_rng((options.seed, reader.rank, number))
-
-    changes = draws if options.augmentation != NONE else None
     pieces = itertools.islice(_batch_orders(orders, size), reader.before, None)
     where = _places(portion)
     numbered = ((number, where[piece]) for number, piece in enumerate(pieces, reader.before))
-    stream = _Stream(options=options, portion=portion, draws=changes)
+    stream = Stream(options=options, portion=portion, rank=reader.rank)
     return _decoded_batches(stream, numbered, buffers, reader)
 
 
@@ -146,7 +135,7 @@ def validation_batches(
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
     where = _places(portion)
     numbered = enumerate(where[piece] for piece in _batch_orders([order], batch_size))
-    stream = _Stream(options=options, portion=portion)
+    stream = Stream(options=options, portion=portion)
     batches = _decoded_batches(stream, numbered, buffers, Reader())
     for number, one in enumerate(batches):
         yield one, min(batch_size, images - number * batch_size)
@@ -162,58 +151,53 @@ def _batch_orders(orders: Iterable[Any], size: int) -> Iterator[Any]:
         left = left[whole:]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Stream:
-    """Images of a portion, and what augments them."""
+@dataclass(kw_only=True)
+class _Decoders:
+    """What the decoding threads of a stream use: its open files, or a process each.
 
-    options: Options
-    portion: WorkerPartition
-    draws: Draws | None = None
+    closing  ends the processes
+    """
 
-    def read(self, files: Sequence[int | None], place: Any, number: int, out: Any) -> float:
-        """Read the image of a number in this stream into its memory; return its label."""
-        file, offset, length = place
-        draw = self.draws(number) if self.draws else None
-        where = self.portion.paths[file], offset, length, files[file]
-        return read_image(where, self.options, out, draw)
+    stream: Stream
+    files: Sequence[int | None] | None = None
+    closing: ExitStack
+    own: threading.local = field(default_factory=threading.local)
+
+    def read(self, where: Any, number: int, images: Any, labels: Any) -> None:
+        """Read images of successive numbers in the stream into their memory."""
+        some = where.tolist()
+        if self.files is not None:
+            for n, place in enumerate(some):
+                labels[n] = self.stream.read(self.files, place, number + n, images[n])
+            return
+        if not hasattr(self.own, "decoder"):
+            self.own.decoder = Decoder(self.stream)
+            self.closing.callback(self.own.decoder.close)
+        self.own.decoder.read(some, number, images, labels)
 
 
 def _decoded_batches(
-    stream: _Stream, pieces: Iterable[tuple[int, Any]], buffers: Buffers, reader: Reader
+    stream: Stream, pieces: Iterable[tuple[int, Any]], buffers: Buffers, reader: Reader
 ) -> Iterator[Buffer]:
     """Yield numbered batches of places, decoded ahead by `data_nthreads` threads."""
     options = stream.options
     rooms: list[Buffer] = []
     started: deque[tuple[Buffer, list[Future[None]]]] = deque()
-    with _opened(stream.portion.paths) as files:
+    with ExitStack() as closing:
+        decoders = _Decoders(stream=stream, closing=closing.enter_context(ExitStack()))
+        if len(os.sched_getaffinity(0)) <= _MOST_CORES_OF_THREADS:
+            decoders.files = closing.enter_context(opened(stream.portion.paths))
         pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
-        read = partial(stream.read, files)
-        try:
-            for turn, (count, piece) in enumerate(pieces):
-                if len(rooms) < options.prefetch_buffer + 2:
-                    rooms.append(buffers(len(piece)))
-                room = rooms[turn % len(rooms)]
-                started.append((room, _start(pool, read, piece, count * len(piece), room)))
-                if len(started) > options.prefetch_buffer:
-                    yield _finished(*started.popleft(), reader)
-            while started:
+        closing.callback(pool.shutdown, wait=True, cancel_futures=True)
+        for turn, (count, piece) in enumerate(pieces):
+            if len(rooms) < options.prefetch_buffer + 2:
+                rooms.append(buffers(len(piece)))
+            room = rooms[turn % len(rooms)]
+            started.append((room, _start(pool, decoders, piece, count * len(piece), room)))
+            if len(started) > options.prefetch_buffer:
                 yield _finished(*started.popleft(), reader)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _opened(paths: Sequence[Path]) -> Iterator[Sequence[int | None]]:
-    """Open shards, so that an image does not open its file again; None: not opened."""
-    files: list[int] = []
-    try:
-        with suppress(OSError):  # reported for the first image of the shard
-            for path in paths[:MOST_OPEN]:
-                files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-        yield [*files, *[None] * (len(paths) - len(files))]
-    finally:
-        for file in files:
-            os.close(file)
+        while started:
+            yield _finished(*started.popleft(), reader)
 
 
 def _places(portion: WorkerPartition) -> Any:
@@ -222,17 +206,16 @@ def _places(portion: WorkerPartition) -> Any:
 
 
 def _start(
-    pool: ThreadPoolExecutor, read: Callable[..., float], where: Any, begun: int, room: Buffer
+    pool: ThreadPoolExecutor, decoders: _Decoders, where: Any, begun: int, room: Buffer
 ) -> list["Future[None]"]:
     """Start reading a batch; `begun` images of the stream precede it."""
 
     def fill(first: int) -> None:
-        some = where[first : first + _IMAGES_A_TASK].tolist()
-        for number, place in enumerate(some, first):
-            room.labels[number] = read(place, begun + number, room.images[number])
+        some = slice(first, first + MOST_IMAGES)
+        decoders.read(where[some], begun + first, room.images[some], room.labels[some])
 
     room.wait()
-    return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]
+    return [pool.submit(fill, first) for first in range(0, len(where), MOST_IMAGES)]
 
 
 def _finished(room: Buffer, tasks: list["Future[None]"], reader: Reader) -> Buffer:

@@ -109,7 +109,7 @@ def _process(trial: Trial, host: Host, place: Place) -> Process:
     if host.libraries and not trial.mxnet.python:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
     gpus = _gpus(trial, host, role, index)
-    layout = trial.layout
+    layout, cores = trial.layout, _cores(trial, host, role, index)
     shared = min(layout.devices, layout.devices_per_host) > layout.devices_per_worker
     if layout.device == "gpu" and (role != "worker" or shared):  # by several workers of a host
         env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
@@ -119,11 +119,12 @@ def _process(trial: Trial, host: Host, place: Place) -> Process:
         index=index,
         argv=(trial.mxnet.python or host.python, *engine.command(trial, role, index)),
         env=env,
-        cores=_cores(trial, host, role, index),
+        cores=cores,
         gpus=gpus,
         bare=role != "worker",
         foreign=engine.foreign,
-        family=bool(trial.program.command),
+        # A worker with many cores decodes images in processes.
+        family=bool(trial.program.command) or (role == "worker" and not cores),
         listens=f"{root[0]}:{root[1]}" if f"{role}-{index}" == trial.root else "",
     )
 

@@ -96,7 +96,8 @@ def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
     """A note if a single worker on one core did not always get the CPU."""
     layout = trial.layout
-    if trial.servers or layout.devices > 1 or layout.device == "gpu" or trial.scripted:
+    pinned = layout.device == "cpu" and trial.mode != "test-io"
+    if trial.servers or layout.devices > 1 or not pinned or trial.scripted:
         return
     windows = worker.log.windows[trial.measuring.warmup_windows :]
     share = sum(w.get("cpu_seconds", 0.0) for w in windows) / sum(w["seconds"] for w in windows)

@@ -89,14 +89,14 @@ def test_training_reads_every_image_once_an_epoch_in_new_orders(tmp_path: Path) 
 def test_a_stream_holds_its_shards_open_until_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    from bench.data import loader  # noqa: PLC0415
+    from bench.data import decoder  # noqa: PLC0415
     from bench.training.mxnet import inputs  # noqa: PLC0415
 
     def opened() -> list[str]:
         files = map(os.path.realpath, Path("/proc/self/fd").iterdir())
         return sorted(Path(one).name for one in files if one.endswith(".rec"))
 
-    monkeypatch.setattr(loader, "MOST_OPEN", most)
+    monkeypatch.setattr(decoder, "MOST_OPEN", most)
     for first in (0, 6):
         shard(tmp_path / f"{first}.rec", 6, first)
     asked, whole = options(tmp_path, 3), whole_data(str(tmp_path))

@@ -84,9 +84,10 @@ def test_several_readers_have_a_core_each_and_a_single_one_may_use_all() -> None
     base = {"mode": "test-io", "batch_per_device": 4, "data_train": "x.rec"}
     (alone,) = plan(make(base), [TWO_CORES], 9091)
     assert (alone.cores, "MXSCALE_LOCAL" in alone.env) == ((), False)
+    assert alone.family  # the processes that decode for it
     trial = make(base | {"devices": 2, "devices_per_worker": 1})
     found = plan(trial, [TWO_CORES], 9091)
-    assert [one.cores for one in found] == [(0,), (1,)]
+    assert [(one.cores, one.family) for one in found] == [((0,), False), ((1,), False)]
     assert [one.env["MXSCALE_LOCAL"] for one in found] == ["0/2", "1/2"]
     assert trial.asynchronous
     assert not emulated(trial, [TWO_CORES])
