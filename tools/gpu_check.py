@@ -4,11 +4,13 @@
     tools/gpu-check --cpu    run the same steps, small, on CPUs, which tests this script alone
 
 Each step is a task of its own with a deadline. A step that fails is one line of the table at the
-end, and the others go on. Run the command again to complete what a deadline cut off.
+end, and the others go on. Run the command again to complete what a deadline cut off; it does not
+repeat steps that succeeded.
 """
 
 import argparse
 import csv
+import json
 import os
 import re
 import shutil
@@ -18,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.training.startup import cpu_flags, newest_instruction_set
@@ -30,7 +32,9 @@ _SHARDS = Path("data", "sample_rec", "train")
 _SHORT = (
     ('device = "gpu"', 'device = "cpu"\nimage_shape = [3, 64, 64]'),
     ("{ alexnet = 512, resnet-50 = 32, resnet-152 = 32, tiny = 32 }", "4"),
-    ("windows = 10\nbudget_seconds = 15.0", "windows = 3\nbudget_seconds = 1.0"),
+    ("windows = 1000", "windows = 3"),
+    ("budget_seconds = 8.0", "budget_seconds = 1.0"),
+    ("steps_per_window = 100\n", ""),
     ('["alexnet", "resnet-50", "resnet-152"]', '"tiny"'),
     ('network = "resnet-50"', 'network = "tiny"'),
 )
@@ -79,7 +83,7 @@ def short(text: str, *, bfloat16: bool) -> str:
 
 
 def steps(run: Path, *, cpu: bool) -> list[Step]:
-    """Return the steps before the report, the most important ones first."""
+    """Return the steps before the report, the longest one last."""
     fab = (sys.executable, "-m", "fabric")
     sweep = _SWEEP
     if cpu:
@@ -90,7 +94,7 @@ def steps(run: Path, *, cpu: bool) -> list[Step]:
     gpu = () if cpu else ("--gpu",)
     auto = (sys.executable, "-m", "bench.auto_batch", "--engine=torch")
     # Large images: a GPU of any size is full after few tries.
-    large = ("--network=resnet-152", "--image-shape=3,896,896", "--gpus=0")
+    large = ("--network=resnet-152", "--image-shape=3,1792,1792", "--gpus=0")
     small = ("--network=tiny", "--image-shape=3,32,32", "--auto-batch=2")
     made = [
         Step(name="hosts.check", command=(*fab, "hosts.check", "--engine=torch", *gpu), seconds=60),
@@ -105,15 +109,15 @@ def steps(run: Path, *, cpu: bool) -> list[Step]:
             seconds=60,
         ),
         Step(
+            name="bench.io",
+            command=(*fab, "bench.io", str(_SHARDS), "--engine=torch"),
+            seconds=90,
+        ),
+        Step(name="auto-batch", command=(*auto, *(small if cpu else large)), seconds=150),
+        Step(
             name="sweep",
             command=(*fab, "bench.sweep", str(sweep), f"--run={run}", "--in-order"),
-            seconds=360,
-        ),
-        Step(name="auto-batch", command=(*auto, *(small if cpu else large)), seconds=120),
-        Step(
-            name="bench.io",
-            command=(*fab, "bench.io", str(_SHARDS), "--windows=5", "--engine=torch"),
-            seconds=90,
+            seconds=_TOTAL_SECONDS,
         ),
     ]
     packed = any((ROOT / _SHARDS).glob("*.rec"))
@@ -208,7 +212,7 @@ def sampled(samples: Path) -> Iterator[None]:
         "--id=0",
         "--loop=1",
     ]
-    with samples.open("wb") as file:
+    with samples.open("ab") as file:
         child = subprocess.Popen([program, *query], stdin=subprocess.DEVNULL, stdout=file)
         try:
             yield
@@ -239,15 +243,21 @@ def copy(run: Path, out: Path, lines: Sequence[str]) -> None:
 def check(run: Path, logs: Path, *, cpu: bool) -> tuple[list[Outcome], list[str]]:
     """Run all steps and the report; return the outcomes and the notes on the GPU."""
     began, outcomes = time.monotonic(), []
-    samples = logs / "nvidia-smi.csv"
+    samples, finished = logs / "nvidia-smi.csv", logs / "finished.json"
+    known = json.loads(finished.read_text("utf-8")) if finished.is_file() else {}
     with sampled(samples):
         for step in steps(run, cpu=cpu):
+            if step.name in known:
+                outcomes.append(Outcome(**known[step.name]))
+                continue
             left = _TOTAL_SECONDS - (time.monotonic() - began) - _REPORT_SECONDS
             if left <= 0:
                 outcomes.append(Outcome(name=step.name, state="skipped", line="no time left"))
                 continue
             print(f"{step.name} ...", flush=True)
             outcomes.append(perform(step, logs / f"{step.name}.log", left))
+            ok = {one.name: asdict(one) for one in outcomes if one.state == "ok"}
+            finished.write_text(json.dumps(ok), "utf-8")
     build = Step(
         name="report",
         command=(sys.executable, "-m", "fabric", "report.build", f"--run={run}"),
