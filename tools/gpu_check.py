@@ -113,7 +113,7 @@ def steps(run: Path, *, cpu: bool) -> list[Step]:
             command=(*fab, "bench.io", str(_SHARDS), "--engine=torch"),
             seconds=90,
         ),
-        Step(name="auto-batch", command=(*auto, *(small if cpu else large)), seconds=150),
+        Step(name="auto-batch", command=(*auto, *(small if cpu else large)), seconds=200),
         Step(
             name="sweep",
             command=(*fab, "bench.sweep", str(sweep), f"--run={run}", "--in-order"),
