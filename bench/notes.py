@@ -44,6 +44,8 @@ class NoteKind(StrEnum):
     # The job.
     BUSY_BASELINE = "busy-baseline"
     IDLE_DEVICE = "idle-device"
+    LOW_GPU_UTILIZATION = "low-gpu-utilization"
+    LOW_GPU_CLOCK = "low-gpu-clock"
     REFUSED_COMMANDS = "refused-commands"
     SLOW_RANK = "slow-rank"
     INSPECTED = "inspected"
@@ -80,6 +82,7 @@ class NoteKind(StrEnum):
     VARIANCE_ASSUMED = "variance-assumed"
     # What bounds the point.
     BOUND_BY_COMPUTE = "bound-by-compute"
+    BOUND_BY_COMPUTE_GPU_WAITS = "bound-by-compute-gpu-waits"
     BOUND_BY_INPUT = "bound-by-input"
     BOUND_BY_LINK = "bound-by-link"
     BOUND_BY_SERVER = "bound-by-server"
