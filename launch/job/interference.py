@@ -3,8 +3,9 @@
 Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 from bench.notes import Note, NoteKind
@@ -14,6 +15,9 @@ from launch.remote.facts import OTHERS_SHARE
 _STOLEN_ABOVE = 0.01
 _SWAPPED_ABOVE = 1 << 20
 _CLOCK_BELOW = 0.9
+# Figures of GPUs, and notes on them, need this many answers of nvidia-smi.
+_LEAST_ANSWERS = 2
+_GPU_BUSY_BELOW = _GPU_CLOCK_BELOW = 0.9
 # /proc/stat counts ticks of 10 ms.
 _LEAST_SECONDS = 1.5
 # Two heartbeats; the amounts of shorter spans are those of a tick.
@@ -33,6 +37,24 @@ class ServerUse:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GpuUse:
+    """Use of the job's GPUs on a host, by answers of nvidia-smi; None: not available.
+
+    at           time of the last answer, by the host's clock
+    answers      number of answers
+    utilization  mean share of time that the GPUs were busy
+    temperature  highest temperature, °C
+    clock        lowest SM clock, as a share of the GPU's maximum
+    """
+
+    at: float
+    answers: int = 1
+    utilization: float | None = None
+    temperature: float | None = None
+    clock: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class MachineCounters:
     """Counters of a machine as its agent read them at `at`, by the host's clock.
 
@@ -48,7 +70,7 @@ class MachineCounters:
     retransmits   TCP segments sent again
     servers       the job's servers on this host
     gpu_programs  pids of other programs on its GPUs
-    gpu_utilization  mean share of time that the job's GPUs were busy; None without GPUs
+    gpus          use of the job's GPUs; in a span at the end, over the span; None without GPUs
     energy        joules by source (rapl, gpu), or the reason why not available
     """
 
@@ -65,7 +87,7 @@ class MachineCounters:
     retransmits: int = 0
     servers: tuple[ServerUse, ...] = ()
     gpu_programs: tuple[int, ...] = ()
-    gpu_utilization: float | None = None
+    gpus: GpuUse | None = None
     energy: dict[str, float | str] = field(default_factory=dict)
 
 
@@ -90,17 +112,82 @@ class Amounts:
     throttled: int
 
 
+def gpu_use(beat: Mapping[str, Any], gpus: Set[str]) -> GpuUse | None:
+    """Return the use of these GPUs by a heartbeat.
+
+    None without an answer of nvidia-smi; a figure that one GPU lacks is None.
+    """
+    if "gpu_at" not in beat:
+        return None
+
+    def figure(name: str, pick: Callable[[list[float]], float]) -> float | None:
+        found = beat.get(name, {})
+        return pick([found[gpu] for gpu in gpus]) if gpus <= found.keys() else None
+
+    return GpuUse(
+        at=beat["gpu_at"],
+        utilization=figure("gpu", fmean),
+        temperature=figure("gpu_temperature", max),
+        clock=figure("gpu_clock", min),
+    )
+
+
 def extended(span: Span | None, counted: MachineCounters) -> Span:
-    """Return the span until `counted`, with the mean GPU utilization over it."""
+    """Return the span until `counted`, with the use of GPUs by the answers within it."""
     if span is None:
-        return counted, counted
+        begin = replace(counted, gpus=None)  # the answer is of the time before
+        return begin, begin
     begin, end = span
-    past, fresh = end.gpu_utilization, counted.gpu_utilization
-    whole = counted.at - begin.at
-    if past is None or fresh is None or whole <= 0:
-        return begin, counted
-    mean = (past * (end.at - begin.at) + fresh * (counted.at - end.at)) / whole
-    return begin, replace(counted, gpu_utilization=mean)
+    return begin, replace(counted, gpus=_joined(begin.at, end.gpus, counted.gpus))
+
+
+def _joined(begin: float, known: GpuUse | None, last: GpuUse | None) -> GpuUse | None:
+    """Return the use by all answers since the begin.
+
+    Heartbeats repeat the last answer.
+    """
+    if last is None:
+        return None
+    if last.at <= (known.at if known else begin):
+        return known
+    if known is None:
+        return last
+    answers = known.answers + 1
+    return GpuUse(
+        at=last.at,
+        answers=answers,
+        utilization=_both(
+            lambda mean, one: mean + (one - mean) / answers, known.utilization, last.utilization
+        ),
+        temperature=_both(max, known.temperature, last.temperature),
+        clock=_both(min, known.clock, last.clock),
+    )
+
+
+def _both(
+    pick: Callable[[float, float], float], known: float | None, last: float | None
+) -> float | None:
+    return None if known is None or last is None else pick(known, last)
+
+
+def gpu_notes(spans: Mapping[str, Span]) -> list[Note]:
+    """Return the notes on GPUs of a job that trains."""
+    found = []
+    for host, (_, end) in spans.items():
+        use = _measured(end.gpus)
+        if use and use.utilization is not None and use.utilization < _GPU_BUSY_BELOW:
+            figures = {"share": use.utilization}
+            found.append(Note(NoteKind.LOW_GPU_UTILIZATION, figures, {"host": host}))
+        if use and use.clock is not None and use.clock < _GPU_CLOCK_BELOW:
+            figures = {"share": use.clock}
+            if use.temperature is not None:
+                figures["temperature"] = use.temperature
+            found.append(Note(NoteKind.LOW_GPU_CLOCK, figures, {"host": host}))
+    return found
+
+
+def _measured(use: GpuUse | None) -> GpuUse | None:
+    return use if use and use.answers >= _LEAST_ANSWERS else None
 
 
 def amounts(spans: Sequence[Span]) -> Amounts:
@@ -151,6 +238,8 @@ def machine_values(spans: Mapping[str, Span]) -> dict[str, list[dict[str, Any]]]
 
 def _values(counted: MachineCounters, interface: str) -> dict[str, Any]:
     values = asdict(counted)
+    use = _measured(counted.gpus)
+    values["gpus"] = use and _present(asdict(use))
     values["servers"] = [_present(asdict(one)) for one in counted.servers]
     moved = counted.network.get(interface)
     values["network"] = moved and dict(

@@ -7,7 +7,6 @@ import signal
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
 from bench.engines.event_decoder import decoded
@@ -15,7 +14,7 @@ from bench.events import Event
 from bench.notes import Note, NoteKind
 from im2rec_tools.terminal import one_line
 from launch.job.agents import GONE
-from launch.job.interference import MachineCounters, ServerUse, Span, extended
+from launch.job.interference import MachineCounters, ServerUse, Span, extended, gpu_use
 from launch.job.plan import Process
 from launch.remote import limits
 from launch.remote.errors import error_line
@@ -318,7 +317,7 @@ class JobMonitor:
 
     def _use(self, host: str, values: dict[str, Any]) -> dict[str, Any]:
         """Return the use of a host's servers and GPUs by the job, by the host's heartbeat."""
-        cpu, delay, loads = values["cpu"], values.get("delay", {}), values["gpu"]
+        cpu, delay = values["cpu"], values.get("delay", {})
         known = [self.states[name].process for name in cpu if name in self.states]
         own = [process for process in known if process.host.name == host]
         servers = tuple(
@@ -327,8 +326,7 @@ class JobMonitor:
             if one.role == "server"
         )
         gpus = {str(gpu) for process in own for gpu in process.gpus}
-        load = fmean(loads[gpu] for gpu in gpus) if gpus and gpus <= loads.keys() else None
-        return {"servers": servers, "gpu_utilization": load}
+        return {"servers": servers, "gpus": gpu_use(values, gpus) if gpus else None}
 
     def take_sign_of_life(self, host: str, now: float) -> None:
         """Take a sign of life of a host's agent."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bench.data.page_cache import notes as cache_notes
 from bench.notes import Note, NoteKind, of_json
 from bench.trial import Trial
-from launch.job.interference import Span, interference
+from launch.job.interference import Span, gpu_notes, interference
 from launch.job.monitor import EARLY, ProcessState, Verdict
 from results.record import Cause, Validation
 from results.worker_log import accuracy_of, validations_of
@@ -34,7 +34,10 @@ def judge(
     if missed := target_missed(trial, workers):
         return Verdict(status="failed", message=missed, cause=Cause.TARGET_MISSED)
     # A simulation's times are scripted: no interference can change them.
-    disturbed = interference(machines or {}) if not trial.scripted else []
+    counted = machines if machines and not trial.scripted else {}
+    disturbed = interference(counted)
+    if trial.mode in {"synthetic", "real"}:
+        disturbed += gpu_notes(counted)
     own = (
         *data_notes(trial, workers),
         *_inspected(trial),

@@ -217,7 +217,7 @@ class Agent:
         waits = {child.name: child.run_delay() for child in servers}
         delay = {name: seconds for name, seconds in waits.items() if seconds is not None}
         uses_gpus = any(child.uses_gpus for child in self.children.values())
-        busy = self.gpus.busy(now) if uses_gpus else {}
+        gpus = self.gpus.beat(now) if uses_gpus else {"gpu": {}}
         machine: dict[str, Any] = {}
         if self.children:
             cores = {core for child in self.children.values() for core in child.cores}
@@ -225,7 +225,7 @@ class Agent:
             machine["gpu_programs"] = self.gpus.others(now) if uses_gpus else []
             if uses_gpus:
                 machine["energy"]["gpu"] = self.gpus.energy(now)
-        self.say(say="beat", at=now, stopped=held, cpu=cpu, delay=delay, gpu=busy, machine=machine)
+        self.say(say="beat", at=now, stopped=held, cpu=cpu, delay=delay, machine=machine, **gpus)
 
     def _obey(self) -> None:
         lines, closed = self.master.read()

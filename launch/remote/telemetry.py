@@ -88,14 +88,27 @@ class Power:
 
 
 def watts(lines: Sequence[str]) -> float | None:
-    """Return the power of all GPUs, by lines of index, load and power.
+    """Return the power of all GPUs, by the lines of `_FIGURES`; None if one has none."""
+    found = [figures(line)["power.draw"] for line in lines]
+    known = [one for one in found if one is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
-    None if one has none.
+
+def figures(line: str) -> dict[str, float | None]:
+    """Return the figures of a line such as '0, 97, 61.2, 55, 1980, 1980', by name.
+
+    None for '[N/A]' (the utilization with MIG), '[Unknown Error]' and for what is missing.
     """
+    words = [*line.split(","), *[""] * len(_FIGURES)]
+    return dict(zip(_FIGURES, map(_figure, words)))  # noqa: B905 - Python 3.8
+
+
+def _figure(word: str) -> float | None:
     try:
-        return sum(float(line.split(",")[2]) for line in lines) if lines else None
-    except (IndexError, ValueError):
+        value = float(word)
+    except ValueError:
         return None
+    return value if 0 <= value < math.inf else None
 
 
 def _whole(path: Path) -> int:
@@ -111,23 +124,43 @@ def _counter_text(path: Path) -> str:
         os.close(file)
 
 
-_EVERY_SECONDS = 5.0
+# A query takes 27 ms of CPU time on a host with an H100, so every two seconds 1.3 % of a core: few
+# enough for its job, and a measurement of five seconds gets two answers.
+_USE_SECONDS = 2.0
+_PROGRAMS_SECONDS = 5.0
+# Of many GPUs without persistence mode, an answer takes seconds.
+_HUNG_SECONDS = 5.0
 # An older answer does not show the current power.
-_STALE_SECONDS = 3 * _EVERY_SECONDS
+_STALE_SECONDS = 3 * _HUNG_SECONDS
 _FORMAT = "--format=csv,noheader,nounits"
+_FIGURES = (
+    *("index", "utilization.gpu", "power.draw"),
+    *("temperature.gpu", "clocks.sm", "clocks.max.sm"),
+)
+# Sensors of a broken GPU report anything.
+_MOST_CELSIUS = 200.0
 
 
 class Gpus:
-    """Load, power and programs of the GPUs, by the last answer of nvidia-smi."""
+    """Use, power and programs of the GPUs, by the last answer of nvidia-smi."""
 
     def __init__(self) -> None:
-        self.use = _Query("--query-gpu=index,utilization.gpu,power.draw")
+        self.use = _Query(f"--query-gpu={','.join(_FIGURES)}", _USE_SECONDS)
         self._power = Power()
-        self._programs = _Query("--query-compute-apps=pid")
+        self._programs = _Query("--query-compute-apps=pid", _PROGRAMS_SECONDS)
 
-    def busy(self, now: float) -> dict[str, float]:
-        """Return the share of time that each GPU was busy, by its index."""
-        return dict(filter(None, map(_busy, self.use.lines(now))))
+    def beat(self, now: float) -> dict[str, Any]:
+        """Return the fields of a heartbeat, by index of a GPU.
+
+        Busy share of time, temperature in °C, SM clock as a share of the maximum; and the time of
+        the answer.
+        """
+        rows = [(line.partition(",")[0].strip(), figures(line)) for line in self.use.lines(now)]
+        found: dict[str, Any] = {
+            name: {index: one for index, row in rows if (one := of(row)) is not None}
+            for name, of in _BEAT.items()
+        }
+        return {**found, "gpu_at": self.use.at} if rows else found
 
     def energy(self, now: float) -> float | str:
         """Return the joules of all GPUs since the first answer, or why not available."""
@@ -154,8 +187,8 @@ class Gpus:
 class _Query:
     """Periodic query of nvidia-smi that never waits for the answer."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, what: str, every_seconds: float) -> None:
+        self._what, self._every_seconds = what, every_seconds
         self._program = shutil.which("nvidia-smi")
         self.silence = "no answer from nvidia-smi" if self._program else "no nvidia-smi"
         self.query: subprocess.Popen[bytes] | None = None
@@ -169,7 +202,7 @@ class _Query:
         """Return the lines of its last answer."""
         if self.query is not None:
             self._read(now)
-        elif self._program is not None and now - self._asked >= _EVERY_SECONDS:
+        elif self._program is not None and now - self._asked >= self._every_seconds:
             self._ask(now)
         return self.answer
 
@@ -198,18 +231,28 @@ class _Query:
             self.answer, self.at = self._read_lines, self._asked
             self.query.stdout.close()
             self.query = None
-        elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not queried again
+        elif now - self._asked >= _HUNG_SECONDS:  # a driver that hangs is not queried again
             self.query.kill()
             self._program, self.answer, self._read_lines = None, [], []
 
 
-def _busy(line: str) -> tuple[str, float] | None:
-    """Parse '0, 97, 61.2' as ('0', 0.97); None for '0, [N/A], 61.2', as with MIG."""
-    index, _, rest = line.partition(",")
-    try:
-        return index.strip(), float(rest.partition(",")[0]) / 100
-    except ValueError:
-        return None
+def _busy(row: Mapping[str, float | None]) -> float | None:
+    percent = row["utilization.gpu"]
+    return None if percent is None or percent > 100 else percent / 100
+
+
+def _temperature(row: Mapping[str, float | None]) -> float | None:
+    celsius = row["temperature.gpu"]
+    return None if celsius is None or celsius > _MOST_CELSIUS else celsius
+
+
+def _clock(row: Mapping[str, float | None]) -> float | None:
+    now, most = row["clocks.sm"], row["clocks.max.sm"]
+    return None if now is None or not most else min(1.0, now / most)
+
+
+# Fields of a heartbeat, by index of a GPU.
+_BEAT = {"gpu": _busy, "gpu_temperature": _temperature, "gpu_clock": _clock}
 
 
 # Clocks are read rarely and for few cores: a kernel may take 10 ms for one.

@@ -35,6 +35,7 @@ _Bytes = Annotated[int, Meta(ge=0, le=2**62)]
 _Crc = Annotated[int, Meta(ge=0, lt=2**32)]
 _Number = Annotated[float, Meta(ge=0, le=1e15)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
+_Celsius = Annotated[float, Meta(ge=0, le=200)]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
 _ExitCode = Annotated[int, Meta(ge=-255, le=255)]
 _Signal = Annotated[int, Meta(ge=1, le=128)]
@@ -158,7 +159,12 @@ AGENT = _kinds(
             "gpu": dict[_Id, _Share],
             "machine": _MACHINE,
         },
-        {"delay": dict[_Id, _Number]},
+        {
+            "delay": dict[_Id, _Number],
+            "gpu_temperature": dict[_Id, _Celsius],
+            "gpu_clock": dict[_Id, _Share],
+            "gpu_at": _Number,
+        },
     ),
     started={"id": _Id, "pid": _Whole},
     refused={"id": _Id, "why": _Text},
@@ -387,6 +393,8 @@ class AgentMessages:
         for name in (*values["cpu"], *values.get("delay", ()), *values["stopped"]):
             if name not in self._processes:
                 self._refuse_id("beat", name)
+        if values.get("gpu_at", 0.0) > values["at"]:
+            raise ProtocolError("beat: expected an answer of nvidia-smi before the heartbeat")
         machine = values["machine"]
         if machine and not machine.keys() >= _MACHINE:
             raise ProtocolError(f"beat: expected the machine's {', '.join(sorted(_MACHINE))}")

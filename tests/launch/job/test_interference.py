@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ from bench.events import Event
 from bench.notes import NoteKind, texts
 from launch.hosts import pretend
 from launch.job.interference import (
+    GpuUse,
     MachineCounters,
     ServerUse,
+    Span,
     extended,
+    gpu_notes,
     interference,
     machine_values,
 )
@@ -35,6 +38,7 @@ from launch.transport.client import Message
 from plots.page.panels import panel_data
 from plots.summary import summary
 from plots.tables.scaling import markdown
+from results.quality import Quality, quality_of
 from results.record import emit, parse
 from results.run import load
 from tests.support.hosts.agents import Talk
@@ -119,7 +123,7 @@ def test_amounts_of_a_machine_are_in_the_last_counters_of_its_hosts() -> None:
 
 def test_counters_that_a_host_does_not_have_are_absent() -> None:
     for one in machine_values({"a": (QUIET, after())})["a"]:
-        assert not {"servers", "network", "gpu_utilization"} & one.keys()
+        assert not {"servers", "network", "gpus"} & one.keys()
         assert one["gpu_programs"] == []
 
 
@@ -131,12 +135,101 @@ def test_the_busiest_interface_is_that_which_moved_most_bytes_in_between() -> No
     assert last["network"] == {"interface": "eth0", "bytes_in": 200, "bytes_out": 60}
 
 
-def test_gpu_utilization_is_the_mean_over_the_span() -> None:
-    span = extended(None, replace(QUIET, gpu_utilization=1.0))
-    for seconds, busy in ((1.0, 0.0), (2.0, 0.0), (4.0, 0.75)):
-        span = extended(span, after(seconds, gpu_utilization=busy))
-    assert span[1].gpu_utilization == pytest.approx(2 * 0.75 / 4)
-    assert extended(span, after(5.0))[1].gpu_utilization is None
+def used(at: float, busy: float | None = 1.0, **more: Any) -> MachineCounters:
+    """Return counters one second after an answer of nvidia-smi."""
+    use = GpuUse(
+        at=QUIET.at + at, **{"utilization": busy, "temperature": 60.0, "clock": 0.95, **more}
+    )
+    return after(at + 1.0, gpus=use)
+
+
+def spanned(*counted: MachineCounters) -> Span:
+    """Return the span of counters, from an answer of the start-up on."""
+    span = extended(None, replace(QUIET, gpus=GpuUse(at=QUIET.at - 1.0, utilization=0.0)))
+    for one in counted:
+        span = extended(span, one)
+    return span
+
+
+def test_figures_of_gpus_are_over_all_answers_of_the_span() -> None:
+    answers = [(1.0, 0.9, 58.0, 0.97), (3.0, 0.6, 63.0, 0.8), (5.0, 0.9, 61.0, 0.95)]
+    counted = [used(at, busy, temperature=c, clock=share) for at, busy, c, share in answers]
+    repeated = replace(counted[1], at=counted[1].at + 1.0)
+    begin, end = spanned(counted[0], counted[1], repeated, counted[2])
+    assert begin.gpus is None
+    assert end.gpus is not None
+    assert end.gpus.utilization == pytest.approx(0.8)
+    assert (end.gpus.answers, end.gpus.temperature, end.gpus.clock) == (3, 63.0, 0.8)
+    (values,) = machine_values({"a": (begin, end)}).values()
+    assert "gpus" not in values[0]
+    assert values[1]["gpus"] == asdict(end.gpus)
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        [],
+        [used(0.0, 0.0), used(0.0, 0.0)],  # queried before the span
+        [used(1.0, 0.1, clock=0.1)],
+        [used(1.0), used(3.0), after(9.0)],  # nvidia-smi does not answer any more
+    ],
+    ids=range(4),
+)
+def test_gpus_with_fewer_than_two_answers_in_the_span_have_no_figures(
+    counted: list[MachineCounters],
+) -> None:
+    span = spanned(*counted)
+    assert "gpus" not in machine_values({"a": span})["a"][1]
+    assert gpu_notes({"a": span}) == []
+
+
+def test_a_figure_that_one_answer_lacks_is_unknown() -> None:
+    end = spanned(used(1.0, None), used(3.0, clock=None), used(5.0, temperature=50.0))[1]
+    assert end.gpus == GpuUse(at=QUIET.at + 5.0, answers=3, temperature=60.0)
+    assert gpu_notes({"a": (QUIET, end)}) == []
+
+
+def test_gpus_that_wait_or_are_slowed_have_a_remark() -> None:
+    good, bad = spanned(used(1.0), used(3.0)), spanned(used(1.0, 0.6, clock=0.7), used(3.0, 0.7))
+    found = gpu_notes({"good": good, "bad": bad})
+    assert [note.kind for note in found] == [NoteKind.LOW_GPU_UTILIZATION, NoteKind.LOW_GPU_CLOCK]
+    busy, clock = texts(found)
+    assert busy.startswith("bad: the GPUs were busy for only 65 % of the measured time, so ")
+    assert clock.startswith("bad: the SM clock of a GPU fell to 70 % of its maximum")
+    assert clock.endswith("(highest temperature 60 °C)")
+    assert not any(note.kind.headline for note in found)
+    assert {quality_of(note) for note in found} == {Quality.PUBLISHABLE}
+
+
+def test_only_measured_training_has_remarks_on_gpus() -> None:
+    monitor = measuring()
+    for rank in range(2):
+        window(monitor, rank, 4)
+    spans = {"host01": spanned(used(1.0, 0.5), used(3.0, 0.5))}
+    real = trial().replace(engine="mxnet", fake_seconds=())
+    for what, count in ((real, 1), (real.replace(mode="bandwidth"), 0), (trial(), 0)):
+        notes = judge(what, monitor.workers, (), spans).notes
+        assert sum(note.kind is NoteKind.LOW_GPU_UTILIZATION for note in notes) == count
+
+
+def test_a_heartbeat_counts_for_the_jobs_own_gpus_only() -> None:
+    (host,) = pretend(1, 2)
+    monitor = JobMonitor(plan(trial(device="gpu"), [host], 1), Deadlines(), 0.0)
+    facts = {"num_workers": 1, "worker_batch": 8}
+    monitor.take_event("worker-0", Event(kind="ready", rank=0, values=facts), 1.0)
+    window(monitor, 0)
+    machine = {"machine": "m", "cores": 4, "busy": 1.0, "ours": 1.0, "gpu_programs": []}
+    beat: dict[str, Any] = {"stopped": [], "cpu": {"worker-0": 1.0}}
+    beat |= {"machine": machine, "gpu": {"0": 0.5, "1": 0.7, "2": 1.0}}
+    new = {"gpu_temperature": {"0": 61.0, "1": 64.0, "2": 90.0}, "gpu_clock": {"0": 0.9, "2": 0.1}}
+    for more in ({}, new | {"gpu_at": 1.5}, new | {"gpu_at": 3.5}):
+        values = beat | more | {"at": more.get("gpu_at", 0.5) + 0.5}
+        assert list(monitor.take(Message(host=host, say="beat", values=values, at=1.0))) == []
+    (span,) = monitor.machines.values()
+    use = span[1].gpus
+    assert use is not None
+    assert use.utilization == pytest.approx(0.6)
+    assert (use.answers, use.temperature, use.clock) == (2, 64.0, None)
 
 
 def measuring() -> JobMonitor:

@@ -167,7 +167,10 @@ def test_beats_have_the_run_delay_of_servers_alone(talk: Talk) -> None:
 def test_gpus_are_looked_at_where_a_process_uses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = "echo '0, 97, 310.5'; echo '1, [N/A], 40.0'; echo '2, 4, 50.0'; echo x >>$0.asked"
+    asked = (
+        "echo '0, 97, 310.5, 61, 1485, 1980'; echo '1, [N/A], 40.0'; echo '2, 4, 50.0'; "
+        "echo x >>$0.asked"
+    )
     smi(tmp_path, monkeypatch, f"{asked}; else echo {os.getpid()}; echo 4194305; echo N/A")
     one = Talk()
     try:
@@ -183,7 +186,9 @@ def test_gpus_are_looked_at_where_a_process_uses_them(
     assert seen[-1]["gpu"] == {"0": 0.97, "2": 0.04}
     # this process is not the agent's; the other is none of this machine
     assert seen[-1]["machine"]["gpu_programs"] == [os.getpid()]
-    assert (tmp_path / "nvidia-smi.asked").read_text() == "x\n"
+    assert "x" in (tmp_path / "nvidia-smi.asked").read_text()
+    assert 0.0 < seen[-1]["gpu_at"] < seen[-1]["at"]
+    assert (seen[-1]["gpu_temperature"], seen[-1]["gpu_clock"]) == ({"0": 61.0}, {"0": 0.75})
 
 
 @pytest.mark.program
@@ -193,12 +198,12 @@ def test_a_driver_that_fails_or_hangs_holds_nobody_up(
 ) -> None:
     smi(tmp_path, monkeypatch, body)
     gpus, began = Gpus(), time.monotonic()
-    for now in (0.0, 1.0, 6.0, 7.0, 8.0, 20.0, 21.0):
-        assert gpus.busy(now) == {}
+    for now in (0.0, 1.0, 6.0, 7.0, 8.0, 20.0, 22.0, 23.0):
+        assert gpus.beat(now)["gpu"] == {}
         time.sleep(0.05)
     assert time.monotonic() - began < 2.0
 
 
 def test_a_host_without_gpus_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert Gpus().busy(1.0) == {}
+    assert not any(Gpus().beat(1.0).values())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,6 +125,7 @@ def test_watts_of_all_gpus_are_told_or_none() -> None:
     assert watts(["0, 97, 310.50", "1, 0, [N/A]"]) is None
     assert watts(["0, 97, 310.50", "1, 0, [Not Supported]"]) is None
     assert watts(["0, 97"]) is None
+    assert watts(["0, 97, nan"]) is None
     assert watts([]) is None
 
 
@@ -139,11 +141,97 @@ def test_watts_told_now_and_then_become_joules_by_trapezia() -> None:
     assert power.joules(21.0) == pytest.approx(1000.0 + 1500.0 + 300.0)
 
 
+LINE = {
+    "index": 0,
+    "utilization.gpu": 97,
+    "power.draw": 310.5,
+    "temperature.gpu": 61,
+    "clocks.sm": 1485,
+    "clocks.max.sm": 1980,
+}
+BEAT = {"gpu": {"0": 0.97}, "gpu_temperature": {"0": 61.0}, "gpu_clock": {"0": 0.75}}
+
+
+def beat_of(gpus: Gpus, now: float = 0.0) -> dict[str, Any]:
+    """Return the heartbeat's fields after nvidia-smi has answered."""
+    gpus.beat(now)
+    assert gpus.use.query is not None
+    gpus.use.query.wait(5)
+    return gpus.beat(now + 1.0)
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("none", ["[N/A]", "[Not Supported]", "", "nan", "inf", "-1", "1e999"])
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("utilization.gpu", {"gpu"}),
+        ("power.draw", set()),
+        ("temperature.gpu", {"gpu_temperature"}),
+        ("clocks.sm", {"gpu_clock"}),
+        ("clocks.max.sm", {"gpu_clock"}),
+    ],
+)
+def test_a_figure_that_a_gpu_lacks_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, lost: set[str], none: str
+) -> None:
+    line = ", ".join(map(str, (LINE | {name: none}).values()))
+    smi(tmp_path, monkeypatch, f"echo '{line}'")
+    found = beat_of(Gpus())
+    assert found.pop("gpu_at") == 0.0
+    assert found == {key: {} if key in lost else value for key, value in BEAT.items()}
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("figures", "beat"),
+    [
+        ({}, BEAT),
+        ({"clocks.sm": 2010}, BEAT | {"gpu_clock": {"0": 1.0}}),
+        ({"clocks.max.sm": 0}, BEAT | {"gpu_clock": {}}),
+        ({"utilization.gpu": 101}, BEAT | {"gpu": {}}),
+        ({"temperature.gpu": 255}, BEAT | {"gpu_temperature": {}}),
+    ],
+)
+def test_figures_out_of_range_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: dict[str, Any], beat: dict[str, Any]
+) -> None:
+    line = ", ".join(map(str, (LINE | figures).values()))
+    smi(tmp_path, monkeypatch, f"echo '{line}'")
+    assert beat_of(Gpus()) == beat | {"gpu_at": 0.0}
+
+
+@pytest.mark.program
+def test_gpus_are_queried_every_two_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi(tmp_path, monkeypatch, "echo '0, 97, 310.5, 61, 1485, 1980'")
+    gpus = Gpus()
+    assert [beat_of(gpus, now)["gpu_at"] for now in (0.0, 2.0, 4.0)] == [0.0, 2.0, 4.0]
+    assert gpus.beat(5.9)["gpu_at"] == 4.0
+    assert gpus.use.query is None
+
+
+@pytest.mark.program
+def test_a_slow_answer_is_awaited_for_five_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi(tmp_path, monkeypatch, f"read line <{tmp_path}/go; echo '0, 97, 310.5, 61, 1485, 1980'")
+    os.mkfifo(tmp_path / "go")
+    gpus = Gpus()
+    for now in (0.0, 2.0, 4.9):
+        assert "gpu_at" not in gpus.beat(now)
+    assert gpus.use.query is not None
+    (tmp_path / "go").write_text("\n")
+    gpus.use.query.wait(5)
+    assert gpus.beat(4.95)["gpu_at"] == 0.0
+
+
 def asked(gpus: Gpus, until: float) -> float | str:
     """Return the GPUs' energy after one beat per second."""
     told: float | str = ""
     for now in range(int(until) + 1):
-        gpus.busy(float(now))
+        gpus.beat(float(now))
         deadline = time.monotonic() + 5
         while gpus.use.query and gpus.use.query.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -154,15 +242,15 @@ def asked(gpus: Gpus, until: float) -> float | str:
 @pytest.mark.program
 def test_gpus_use_what_their_power_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'; echo '1, 3, 90.00'")
-    assert asked(Gpus(), 12.0) == pytest.approx(400.0 * 12)
+    assert asked(Gpus(), 13.0) == pytest.approx(400.0 * 13)
 
 
 @pytest.mark.program
 def test_gpus_that_tell_no_power_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'; echo '1, 3, [N/A]'")
-    assert asked(Gpus(), 2.0) == "nvidia-smi reports no power for a GPU"
+    assert asked(Gpus(), 3.0) == "nvidia-smi reports no power for a GPU"
     smi(tmp_path, monkeypatch, "exit 9")
-    assert asked(Gpus(), 2.0) == "no answer from nvidia-smi"
+    assert asked(Gpus(), 3.0) == "no answer from nvidia-smi"
     monkeypatch.setenv("PATH", "/nowhere")
     assert Gpus().energy(0.0) == "no nvidia-smi"
 
@@ -173,7 +261,7 @@ def test_an_old_answer_of_gpus_tells_nothing_of_now(
 ) -> None:
     smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'")
     gpus = Gpus()
-    assert isinstance(asked(gpus, 2.0), float)
+    assert isinstance(asked(gpus, 3.0), float)
     assert gpus.energy(60.0) == "no answer from nvidia-smi"
 
 

@@ -62,6 +62,8 @@ SAID: list[dict[str, Any]] = [
     | {"machine": MACHINE | {"busy": 9.0, "cores": 0, "stolen": 5.0}},
     {"say": "beat", "at": 9.0, "stopped": [], "cpu": {}, "gpu": {}, "delay": {"worker-0": 0.5}}
     | {"machine": MACHINE | {"network": {"eth0": (10, 2**61)}, "retransmits": 3}},
+    {"say": "beat", "at": 9.0, "stopped": [], "cpu": {}, "gpu": {"0": 0.5}, "gpu_at": 8.0}
+    | {"gpu_temperature": {"0": 61.0}, "gpu_clock": {"0": 0.9}, "machine": MACHINE},
     {"say": "started", "id": "worker-0", "pid": 8},
     {"say": "refused", "id": "worker-0", "why": "no"},
     *({"say": "event", "id": "worker-0", "lines": [json.dumps(one)]} for one in EVENTS),
@@ -133,11 +135,16 @@ ODD_NETWORKS: list[Any] = [
     "part",
     [
         *({"delay": {"worker-0": value}} for value in (-1, math.nan, 1e300, "1", None)),
-        *({"gpu": {"0": value}} for value in (-0.1, 1.5, math.nan)),
+        *(
+            {name: {"0": value}}
+            for name, most in (("gpu", 1), ("gpu_clock", 1), ("gpu_temperature", 200))
+            for value in (-0.1, most + 0.5, math.nan, "1", None)
+        ),
+        *({"gpu_at": value} for value in (-1, 1.5, math.nan, 1e300, "1", None)),
         *({"machine": MACHINE | {"network": value}} for value in ODD_NETWORKS),
         *({"machine": MACHINE | {"retransmits": value}} for value in (-1, 10**16, 0.5)),
     ],
-    ids=range(17),
+    ids=range(35),
 )
 def test_a_heartbeat_with_absurd_figures_breaks_the_protocol(part: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError, match="beat: "):

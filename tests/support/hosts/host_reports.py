@@ -27,7 +27,8 @@ FIT: dict[str, Any] = {
     "load": 0.5,
     "system": "Linux 6.1",
 }
-SMI = '#!/bin/sh\nif [ "$1" = --query-gpu=index,utilization.gpu,power.draw ]; then {}; fi\n'
+_USE = "index,utilization.gpu,power.draw,temperature.gpu,clocks.sm,clocks.max.sm"
+SMI = f'#!/bin/sh\nif [ "$1" = --query-gpu={_USE} ]; then {{}}; fi\n'
 
 
 def smi(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
