@@ -52,6 +52,8 @@ class StepMeasurements:
     arrays          arrays of gradients that a step exchanges
     other_cores     cores that other programs and hypervisors took, as a fraction of all
     disturbances    kinds of notes on swapping, heat and clocks
+    low_gpu_utilization  mean share of time that the GPUs were busy, if it is low on all hosts of
+                    workers
     reading         input pipeline alone, from bench.io
     store_bytes_per_second  throughput of the kvstore alone per worker, from bench.bandwidth
     tcp_bytes_per_second    throughput of one TCP connection, from bench.bandwidth
@@ -72,6 +74,7 @@ class StepMeasurements:
     arrays: float | None = None
     other_cores: float | None = None
     disturbances: tuple[NoteKind, ...] = ()
+    low_gpu_utilization: float | None = None
     reading: float | None = None
     store_bytes_per_second: float | None = None
     tcp_bytes_per_second: float | None = None
@@ -136,7 +139,7 @@ def point_measurements(
     }
     numbers |= {
         name: _mean([getattr(one, name) for one in found])
-        for name in ("link_bytes", "bytes_each_way", "arrays", "other_cores")
+        for name in ("link_bytes", "bytes_each_way", "arrays", "other_cores", "low_gpu_utilization")
     }
     if numbers["link_bytes"] is None:
         numbers["link_bytes"] = _exchanged_bytes(trial, numbers["bytes_each_way"])
@@ -214,7 +217,18 @@ def _of_repeat(one: RepeatSummary) -> StepMeasurements:
         arrays=_positive(one.facts.get("arrays")),
         other_cores=_other_cores(one),
         disturbances=tuple(note.kind for note in one.notes if note.kind in MACHINE_NOTES),
+        low_gpu_utilization=_low_gpu_utilization(one),
     )
+
+
+def _low_gpu_utilization(one: RepeatSummary) -> float | None:
+    """Return the mean of the notes on GPUs that waited; None if a host has none."""
+    low = {
+        str(note.scope.get("host")): _number(note.figures.get("share"))
+        for note in one.notes
+        if note.kind is NoteKind.LOW_GPU_UTILIZATION
+    }
+    return _known((low.get(host) for host in {rank.host for rank in one.rank_speeds}), fmean)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -148,7 +148,10 @@ class Verdict:
     def note(self) -> Note:
         """The evidence of the verdict."""
         figures = {name: value for name, value in _figures(self) if value is not None}
-        return Note(NOTE_KINDS[self.cause], figures)
+        # Nothing else explains the loss, but GPUs that wait do not bound the point.
+        waits = self.cause is Cause.COMPUTE and "gpu" in figures
+        kind = NoteKind.BOUND_BY_COMPUTE_GPU_WAITS if waits else NOTE_KINDS[self.cause]
+        return Note(kind, figures)
 
 
 def verdict(known: StepMeasurements) -> Verdict:
@@ -302,7 +305,9 @@ def _figures(found: Verdict) -> Iterator[tuple[str, Any]]:
     yield "step", known.step
     yield "seconds", found.seconds.get(found.cause, found.lost)
     yield "share", found.seconds.get(found.cause, found.lost) / known.step
-    if found.cause is Cause.LINK:
+    if found.cause is Cause.COMPUTE:
+        yield "gpu", known.low_gpu_utilization
+    elif found.cause is Cause.LINK:
         yield "ceiling", known.link
     elif found.cause is Cause.SERVER:
         yield "ceiling", known.server

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.notes import Note, NoteKind
 from plots.results_csv import COLUMNS, table_csv
 from plots.tables.scaling import filled_table, short_table
 from results.explain.measurements import point_measurements
@@ -60,6 +61,21 @@ def test_records_without_the_fields_are_not_measured() -> None:
     assert "verdict" not in filled_table(found)[0]
     assert "verdict" not in short_table(found)[0]
     assert not any(note.kind.startswith("bound") for row in found for note in row.notes)
+
+
+@pytest.mark.parametrize(
+    ("shares", "found"),
+    [({"h": 0.5}, 0.5), ({"other": 0.5}, None), ({"h": "much"}, None), ({}, None)],
+)
+def test_gpus_count_as_waiting_if_all_hosts_of_workers_say_so(
+    shares: dict[str, Any], found: float | None
+) -> None:
+    one = measured(record([[1.0] * 6]), own=(0.9,), waits=(0.0,))
+    kind = NoteKind.LOW_GPU_UTILIZATION
+    notes = tuple(Note(kind, {"share": share}, {"host": host}) for host, share in shares.items())
+    (row,) = scaling([dataclasses.replace(one, notes=notes)])
+    assert row.verdict.measurements.low_gpu_utilization == found
+    assert (row.verdict.note.kind == "bound-by-compute-gpu-waits") == bool(found)
 
 
 def test_a_failed_point_and_a_bandwidth_point_have_no_verdict() -> None:

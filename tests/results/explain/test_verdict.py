@@ -200,6 +200,17 @@ def test_each_cause_has_a_note_whose_figures_are_known(cause: Cause) -> None:
     assert template(found.note.kind)
 
 
+def test_computing_on_gpus_that_wait_says_so_in_its_evidence() -> None:
+    waits = verdict(known(low_gpu_utilization=0.45))
+    assert waits.cause is Cause.COMPUTE
+    assert waits.note.kind is NoteKind.BOUND_BY_COMPUTE_GPU_WAITS
+    assert "the GPUs are busy for only 45 % of the time" in sentence(waits.note)
+    assert "?" not in sentence(waits.note)
+    # What explains the loss also explains why GPUs wait.
+    other = verdict(known(step=2.0, link_bytes=100e6, low_gpu_utilization=0.45))
+    assert other.note.kind is NOTE_KINDS[Cause.LINK]
+
+
 def test_two_equal_ceilings_share_the_exchange() -> None:
     found = verdict(known(step=3.0, link_bytes=200e6, server_cpu=2.0))
     assert found.cause is Cause.SEVERAL
