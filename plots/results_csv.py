@@ -50,6 +50,7 @@ COLUMNS = (
 RARE_COLUMNS = (
     *("peak_device_memory_bytes", "seconds_to_accuracy", "seconds_to_accuracy_low"),
     *("seconds_to_accuracy_high", "epochs_to_accuracy", "reached_accuracy", "trained_to_accuracy"),
+    *("gpu_utilization", "gpu_temperature", "gpu_clock"),
 )
 # Whole numbers with gaps, which pandas would print with decimals.
 _WHOLE = (
@@ -131,6 +132,9 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
         "peak_memory_bytes": row.peak_memory_bytes,
         "peak_device_memory_bytes": row.peak_device_memory_bytes,
         **_times(row),
+        "gpu_utilization": row.gpu_utilization,
+        "gpu_temperature": row.gpu_temperature,
+        "gpu_clock": row.gpu_clock,
         "commit": commit,
         "standing": row.standing,
         "notes": _kinds(row.all_notes),

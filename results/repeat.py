@@ -1,7 +1,7 @@
 """Summary of one record without the raw windows of its ranks; stragglers."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import NormalDist, fmean, median, stdev
@@ -36,6 +36,7 @@ from results.record import (
 _LEAST_EXCESS = 0.05
 _FALSE_ALARMS = 1e-3
 _LEAST_PROBES = 3
+_MOST_CELSIUS = 200.0
 # Facts of ranks, in bytes.
 HOST_MEMORY, DEVICE_MEMORY = "peak_memory_bytes", "peak_device_memory_bytes"
 
@@ -210,6 +211,9 @@ class RepeatSummary:
     facts       facts that its first rank reported
     peak_memory_bytes  of the rank that used most memory, if any rank reported it
     peak_device_memory_bytes  the same of GPUs
+    gpu_utilization  mean share of time that the GPUs were busy, if all hosts of workers report it
+    gpu_temperature  highest of all GPUs in °C, likewise
+    gpu_clock        lowest SM clock of all GPUs as a share of its maximum, likewise
     validations  those during training, in order
     """
 
@@ -234,6 +238,9 @@ class RepeatSummary:
     rank_speeds: Sequence[RankSpeed] = RankSpeeds()
     peak_memory_bytes: int | None = None
     peak_device_memory_bytes: int | None = None
+    gpu_utilization: float | None = None
+    gpu_temperature: float | None = None
+    gpu_clock: float | None = None
     validations: tuple[Validation, ...] = ()
 
     @property
@@ -360,6 +367,9 @@ def summarize(record: RateRecord) -> RepeatSummary:
             *steady_state_notes(record.trial, job),
         ),
         rank_speeds=rank_speeds(record.ranks, job, record.trial),
+        gpu_utilization=_of_gpus(record, "utilization", fmean),
+        gpu_temperature=_of_gpus(record, "temperature", max),
+        gpu_clock=_of_gpus(record, "clock", min),
     )
 
 
@@ -367,6 +377,23 @@ def _origin(record: RateRecord) -> list[Note]:
     """Return the note on figures that mxscale has not measured."""
     kind = NoteKind.REPORTED if record.trial.reported else NoteKind.NOT_OURS
     return [Note(kind, {"source": record.source})] if record.source else []
+
+
+def _of_gpus(record: RateRecord, name: str, pick: Callable[[list[float]], float]) -> float | None:
+    """Return a figure of the GPUs over the workers' hosts; None if a host lacks it."""
+    hosts = {rank.host for rank in record.ranks}
+    found = [_gpu_figure(record.machines.get(host, ()), name) for host in hosts]
+    known = [one for one in found if one is not None]
+    return pick(known) if known and len(known) == len(found) else None
+
+
+def _gpu_figure(counters: Sequence[dict[str, Any]], name: str) -> float | None:
+    """Return a figure of the GPUs by a host's counters; None also for a damaged value."""
+    use = counters[-1].get("gpus") if counters else None
+    value = use.get(name) if isinstance(use, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= (_MOST_CELSIUS if name == "temperature" else 1) else None
 
 
 def _bytes(rank: RateRank, name: str) -> int | None:

@@ -138,6 +138,26 @@ class ScalingRow:
         return max(filter(None, found), default=None)
 
     @property
+    def gpu_utilization(self) -> float | None:
+        """Mean share of the measured time in which the GPUs were busy."""
+        found = self._of_repeats("gpu_utilization")
+        return math.fsum(found) / len(found) if found else None
+
+    @property
+    def gpu_temperature(self) -> float | None:
+        """Highest temperature of a GPU in °C."""
+        return max(self._of_repeats("gpu_temperature"), default=None)
+
+    @property
+    def gpu_clock(self) -> float | None:
+        """Lowest SM clock of a GPU as a share of its maximum."""
+        return min(self._of_repeats("gpu_clock"), default=None)
+
+    def _of_repeats(self, name: str) -> list[float]:
+        """Return the values of the repeats that have this figure."""
+        return [value for one in self.repeats if (value := getattr(one, name)) is not None]
+
+    @property
     def sources(self) -> list[str]:
         """The sources of imported or reported figures, each once; empty if measured."""
         return list(dict.fromkeys(one.source for one in self.repeats if one.source))

@@ -135,12 +135,24 @@ def _repeat(one: RepeatSummary, keep: int) -> dict[str, Any]:
         "source": one.source,
         "started": one.started,
         "elapsed": _short(one.elapsed_seconds),
+        "gpus": _gpus(one),
         "warmup": one.trial.measuring.warmup_windows,
         "dropped": one.dropped,
         "windows": _windows(one, keep),
         "ranks": _ranks(list(one.rank_speeds), keep),
         "processes": first_processes(one.commands),
     }
+
+
+def _gpus(one: RepeatSummary) -> str:
+    """Return 'GPUs busy for 93 % of the time, at most 61 °C'; '' if unknown."""
+    figures = {
+        "busy for {:.0%} of the time": one.gpu_utilization,
+        "at most {:.0f} °C": one.gpu_temperature,
+        "SM clock at least {:.0%} of its maximum": one.gpu_clock,
+    }
+    known = [text.format(value) for text, value in figures.items() if value is not None]
+    return f"GPUs {', '.join(known).replace('%', ' %')}" if known else ""
 
 
 def _windows(one: RepeatSummary, keep: int) -> dict[str, Any]:

@@ -121,6 +121,9 @@ def _figures(row: ScalingRow) -> Iterator[tuple[str, float | None]]:
     yield "elapsed_seconds", row.elapsed_seconds
     yield "peak_memory_bytes", row.peak_memory_bytes
     yield "peak_device_memory_bytes", row.peak_device_memory_bytes
+    yield "gpu_utilization", row.gpu_utilization
+    yield "gpu_temperature", row.gpu_temperature
+    yield "gpu_clock", row.gpu_clock
     if found := row.time_to_accuracy:
         yield from (("seconds_to_accuracy", found.seconds), ("epochs_to_accuracy", found.epochs))
     if row.rate is None:

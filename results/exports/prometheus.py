@@ -23,6 +23,9 @@ _PLAIN = {
     "elapsed_seconds": "Duration of all repeats of the point, in seconds",
     "peak_memory_bytes": "Largest memory use of a rank, in bytes",
     "peak_device_memory_bytes": "Largest memory use of a GPU, in bytes",
+    "gpu_utilization": "Mean share of the measured time in which the GPUs were busy",
+    "gpu_temperature": "Highest temperature of a GPU, in degrees Celsius",
+    "gpu_clock": "Lowest SM clock of a GPU, as a share of its maximum",
 }
 # A gauge's name must be clear alone, without neighboring columns.
 _ENDS = {"low": "rate_low", "high": "rate_high"}

@@ -18,6 +18,7 @@ function about() {
     one.windows.of > 0 && `${counted} of ${one.windows.of - one.warmup} windows after warm-up counted`,
     one.started && `started ${one.started.slice(0, 19).replace("T", " ")}`,
     one.elapsed && `ran for ${short(one.elapsed)} s`,
+    one.gpus,
     one.message,
   ];
   document.getElementById("about").textContent = `${parts.filter(Boolean).join("; ")}.`;
