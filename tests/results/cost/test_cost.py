@@ -90,7 +90,7 @@ def test_repeats_count_alike_and_give_the_interval() -> None:
         ({}, "measured too briefly to read energy counters"),
         (
             {host: span(2.0, 1.0) for host in "ab"},
-            "measured for 1.0 s, too briefly to read energy counters",
+            "measured too briefly: energy readings are less than 1.5 s apart",
         ),
         ({host: span(0.0) for host in "ab"}, "the energy counter did not advance"),
         (
@@ -113,12 +113,19 @@ def test_points_on_gpus_need_the_joules_of_gpus() -> None:
     both = point(machines={"h": span(400.0, gpu=3600.0)}, **on_gpus)
     alone = point(machines={"h": span(VIRTUAL, gpu=3600.0)}, **on_gpus)
     neither = point(machines={"h": span(400.0, gpu="no nvidia-smi")}, **on_gpus)
+    brief = point(machines={"h": span(400.0, 7.4, gpu=3600.0)}, **on_gpus)
+    enough = point(machines={"h": span(400.0, 7.5, gpu=3600.0)}, **on_gpus)
     for one, sources, watts in ((both, ("gpu", "rapl"), 400.0), (alone, ("gpu",), 360.0)):
         rows, found = of(one)
         assert found.of(rows[0]).sources == sources
         assert found.of(rows[0]).images["J"].value == pytest.approx(8 / watts)
     rows, found = of(neither)
     assert found.of(rows[0]).why == {"J": "no nvidia-smi"}
+    rows, found = of(brief)
+    why = "measured too briefly: energy readings are less than 7.5 s apart"
+    assert found.of(rows[0]).why == {"J": why}
+    rows, found = of(enough)
+    assert found.of(rows[0]).images["J"].value == pytest.approx(8 * 7.5 / (3600 + 400))
 
 
 def test_a_rehearsal_has_no_joules_and_says_nothing_of_them() -> None:
