@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,6 +32,8 @@ _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 1e9
 _NEWER = "schema {}, written by a newer version of mxscale"
 # Series of ranks that records of earlier versions lack.
 WAITS = ("input_wait", "run_delay")
+# Series of ranks with numbers that a throughput needs.
+_SERIES = ("seconds", "cpu_seconds", "own_seconds", *WAITS)
 STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 
@@ -50,19 +53,31 @@ class RateRank:
     rank: int
     host: str
     process: str
-    seconds: tuple[float, ...] = ()
-    cpu_seconds: tuple[float, ...] = ()
+    seconds: Sequence[float] = ()
+    cpu_seconds: Sequence[float] = ()
     images: tuple[int, ...] = ()
-    own_seconds: tuple[float, ...] = ()
-    input_wait: tuple[float, ...] = ()
-    run_delay: tuple[float, ...] = ()
+    own_seconds: Sequence[float] = ()
+    input_wait: Sequence[float] = ()
+    run_delay: Sequence[float] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Pack decoded numbers while they are in the processor's cache."""
+        fields = vars(self)
+        for name in _SERIES:
+            if type(fields.get(name)) is list:  # the decoder leaves out defaults
+                fields[name] = array("d", _packed(fields[name]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rank(RateRank):
     """A RateRank with the end (seconds since 1970) and the loss of each window."""
 
+    seconds: tuple[float, ...] = ()
+    cpu_seconds: tuple[float, ...] = ()
+    own_seconds: tuple[float, ...] = ()
+    input_wait: tuple[float, ...] = ()
+    run_delay: tuple[float, ...] = ()
     ends: tuple[float, ...] = ()
     losses: tuple[float, ...] = ()
 
@@ -462,11 +477,17 @@ def _check(record: RateRecord) -> None:
 
 def joined(series: Iterable[Sequence[float]]) -> NDArray[np.float64]:
     """Return the numbers of several series in one array; np.array takes longer."""
-    return np.frombuffer(b"".join([_packed(len(one))(*one) for one in series]))
+    return np.frombuffer(
+        b"".join([one if isinstance(one, array) else _packed(one) for one in series])
+    )
+
+
+def _packed(series: Sequence[float]) -> bytes:
+    return _packing(len(series))(*series)
 
 
 @lru_cache(maxsize=64)
-def _packed(count: int) -> Callable[..., bytes]:
+def _packing(count: int) -> Callable[..., bytes]:
     """Return a function that packs so many numbers; all series of a job have as many."""
     return Struct(f"{count}d").pack
 

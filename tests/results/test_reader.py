@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,16 @@ def test_a_bare_record_says_what_the_whole_one_does(store: str) -> None:
     assert isinstance(bare, Record) is (store == "dist_async")
     assert summarize(bare) == summarize(whole)
     assert parse_rate_record(line[:-9]) is None
+
+
+def test_a_bare_record_packs_its_numbers_and_a_whole_one_keeps_tuples() -> None:
+    line = emit(record([[1.0, 1.2, 1.1]], devices=1)).replace("1.2", "2")
+    whole, bare = parse(line), parse_rate_record(line)
+    assert whole is not None
+    assert bare is not None
+    assert bare.ranks[0].seconds == array("d", [1, 2, 1.1])
+    assert whole.ranks[0].seconds == (1, 2, 1.1)
+    assert parse(emit(whole)) == whole
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
