@@ -479,7 +479,7 @@ def on_all_cores(
 
     `path` is what they read; StoreError names it if a process is killed.
     """
-    with _processes(path, len(os.sched_getaffinity(0))) as pool:
+    with _processes(path, len(os.sched_getaffinity(0)), function.__module__) as pool:
         yield from pool.map(function, *arguments)
 
 
@@ -494,7 +494,7 @@ def _shared_out(
     others = len(os.sched_getaffinity(0)) - 1
     if not others:
         return [function(*one) for one in calls]
-    with _processes(path, others) as pool:
+    with _processes(path, others, function.__module__) as pool:
         futures = [pool.submit(function, *one) for one in calls]
         try:
             found = [
@@ -507,10 +507,15 @@ def _shared_out(
 
 
 @contextmanager
-def _processes(path: Path, number: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield processes that read `path`; StoreError if one is killed."""
+def _processes(path: Path, number: int, module: str) -> Iterator[ProcessPoolExecutor]:
+    """Yield processes that have loaded a module and read `path`.
+
+    Raises StoreError if one is killed.
+    """
+    context = get_context("forkserver")
+    context.set_forkserver_preload([module])  # loaded once for all processes
     try:
-        with ProcessPoolExecutor(number, get_context("forkserver"), _uninterrupted) as pool:
+        with ProcessPoolExecutor(number, context, _uninterrupted) as pool:
             yield pool
     except BrokenProcessPool as error:
         problem = "a process that read it was killed, probably because memory ran out"
