@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
@@ -317,16 +318,25 @@ def _joined(parts: Iterable[tuple[str, _Part]], folders: Mapping[str, tuple[str,
     return RunFiles(digest=f"sha256:{digest.hexdigest()}", files=alone, folders=jobs, names=lists)
 
 
-def _part(folder: Path, place: str, names: Sequence[str] | None) -> _Part:
+def _part(folder: Path, place: str, names: tuple[str, ...] | None) -> _Part:
     path = folder / place
     if names is None:
         one = file_digest(path)
         return _listed({place: [one.bytes, one.sha256]}), one
     found = list(_read_all(path, names))
-    listed = {
-        place + name: [size, sha256] for name, (size, sha256) in zip(names, found, strict=True)
-    }
-    return _listed(listed), "".join(sha256[:_START_DIGITS] for _, sha256 in found)
+    before = json.dumps(place)[:-1]
+    # As _listed, in a third of its time.
+    listed = [
+        f'{before}{name}":[{size},"{sha256}"]'
+        for name, (size, sha256) in zip(_escaped(names), found, strict=True)
+    ]
+    return ",".join(listed).encode(), "".join([sha256[:_START_DIGITS] for _, sha256 in found])
+
+
+@lru_cache(maxsize=64)
+def _escaped(names: tuple[str, ...]) -> list[str]:
+    """Return names as JSON has them, without quotes; most jobs have the same names."""
+    return [json.dumps(name)[1:-1] for name in names]
 
 
 def _read_all(folder: Path, names: Iterable[str]) -> Iterator[tuple[int, str]]:

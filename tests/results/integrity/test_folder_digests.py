@@ -56,6 +56,12 @@ def test_the_digest_is_that_of_a_run_with_an_entry_per_file(run: Path) -> None:
     assert digest.files(run, detailed=False).digest == expected == written(run).digest
 
 
+def test_names_that_json_escapes_do_not_change_the_digest(run: Path) -> None:
+    for name in ('a "quote".log', "back\\slash.log", "line\n.log", "\u00e4.log", "byte \udc80.log"):
+        (run / "logs" / "abc" / "0" / name).write_text(name.encode("utf-8", "replace").decode())
+    assert digest.files(run, detailed=False).digest == digest.files(run, detailed=True).digest
+
+
 def test_jobs_with_the_same_names_share_their_list(run: Path) -> None:
     found = written(run)
     assert len(found.names) == 2  # one job has a packed log more
