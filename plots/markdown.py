@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from html import escape
 
 from im2rec_tools.terminal import one_line
@@ -147,12 +148,17 @@ def _replay(run: Run) -> str:
 
 def _commands(row: ScalingRow) -> str:
     commands = row.repeats[0].commands
-    roles = grouped((name.rpartition("-")[0], name) for name in commands)
     lines = []
-    for alike in roles.values():
+    for alike in _roles(tuple(commands)):
         shown = alike if len(alike) <= _MOST_SHOWN else alike[:1]
         lines += [text for name in shown for text in (f"# {name}", commands[name])]
         if shown != alike:
             lines.append(f"# {alike[1]} to {alike[-1]}: similar commands in {RECORDS}")
     name = escape(one_line(row.name))
     return f"<details><summary>{name}</summary>\n\n{fenced(lines, 'sh')}\n\n</details>"
+
+
+@lru_cache(maxsize=64)
+def _roles(processes: tuple[str, ...]) -> list[list[str]]:
+    """Return the processes of each role; many points have the same."""
+    return list(grouped((name.rpartition("-")[0], name) for name in processes).values())

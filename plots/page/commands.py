@@ -1,6 +1,7 @@
 """Commands that reproduce a point: one of the harness, and one per process."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from bench.settings.point_names import is_called
 from bench.settings.secrets import MASK, command_line, masked_word, names
@@ -83,10 +84,16 @@ def _options(run: Run, row: ScalingRow) -> Iterator[str]:
 
 def first_processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:
     """Return each role's first process, its command line and the number of others."""
+    return [(name, commands[name], more) for name, more in _firsts(tuple(commands))]
+
+
+@lru_cache(maxsize=64)
+def _firsts(processes: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Return each role's first process and the number of others."""
     roles: dict[str, list[tuple[int, str]]] = {}
-    for process in commands:
+    for process in processes:
         role, _, last = process.rpartition("-")
         number = int(last) if last.isdecimal() else 0
         roles.setdefault(role or process, []).append((number, process))
     firsts = sorted((min(group), len(group) - 1) for group in roles.values())
-    return [(name, commands[name], more) for (_, name), more in firsts]
+    return [(name, more) for (_, name), more in firsts]
