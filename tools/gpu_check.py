@@ -277,10 +277,10 @@ def main() -> None:
     """Check, print the table and copy the run; exit with 5 if a step has failed."""
     parser = argparse.ArgumentParser(prog="tools/gpu-check", description=__doc__.splitlines()[0])
     parser.add_argument("--cpu", action="store_true", help="run small steps on CPUs")
-    parser.add_argument("--run", metavar="FOLDER", help="run folder [results/runs/gpu-check]")
+    parser.add_argument("--run", metavar="FOLDER", help="run folder [results/runs/gpu]")
     parser.add_argument("--out", metavar="FOLDER", help="folder to copy to [docs/runs/gpu]")
     typed = parser.parse_args()
-    name = "gpu-check-cpu" if typed.cpu else "gpu-check"
+    name = "gpu-check-cpu" if typed.cpu else "gpu"
     run = Path(typed.run or ROOT / "results" / "runs" / name).resolve()
     logs = run.with_name(f"{run.name}-logs")
     logs.mkdir(parents=True, exist_ok=True)
