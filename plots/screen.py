@@ -197,10 +197,10 @@ def job_time_left(
         left = job_seconds_left(done, total, seconds, glimpse.seconds - end)
     if not left:
         return ""
-    # The budget counts from the end of the warm-up.
+    early = trial.measuring.precision or trial.data.stop_accuracy < 1
     budget = trial.measuring.budget_seconds
-    early = trial.measuring.precision or trial.data.stop_accuracy < 1 or left > budget > 0
-    left = min(left, budget) if budget else left
+    if trial.total_windows and left > budget > 0:  # which counts from the end of the warm-up
+        left, early = budget, True
     return f"{'up to' if early else 'about'} {time_left(left)} left"
 
 

@@ -508,10 +508,7 @@ def _shared_out(
 
 @contextmanager
 def _processes(path: Path, number: int, module: str) -> Iterator[ProcessPoolExecutor]:
-    """Yield processes that have loaded a module and read `path`.
-
-    Raises StoreError if one is killed.
-    """
+    """Yield processes that read `path` by a module; StoreError if one is killed."""
     context = get_context("forkserver")
     context.set_forkserver_preload([module])  # loaded once for all processes
     try:

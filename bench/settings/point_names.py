@@ -23,8 +23,10 @@ def differing(trials: Sequence[Trial]) -> list[list[str]]:
     """Return, per trial, the fields that differ among trials with its label.
 
     The label is network, mode, kvstore and devices. Empty for a trial with a unique label. Among
-    several engines, `engine` stands for the fields that only one of them has.
+    several engines, every trial has `engine`, which stands for the fields that only one of them
+    has.
     """
+    mixed = len({trial.engine for trial in trials}) > 1
     alike: dict[object, list[int]] = {}
     for place, trial in enumerate(trials):
         alike.setdefault(_shown(trial), []).append(place)
@@ -32,7 +34,7 @@ def differing(trials: Sequence[Trial]) -> list[list[str]]:
     for places in alike.values():
         members = _of_engines([trials[place] for place in places])
         for place, names in zip(places, members, strict=True):
-            found[place] = names
+            found[place] = ["engine", *names] if mixed and "engine" not in names else names
     return found
 
 

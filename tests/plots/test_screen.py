@@ -186,6 +186,13 @@ def test_a_repeat_estimates_its_time_left_by_its_windows(precision: float, word:
     assert job_time_left(what, glimpse(worker(0, windows=10))) == ""
 
 
+def test_a_repeat_takes_no_longer_than_its_budget() -> None:
+    what = trial(precision=0.0, windows=10_000, budget_seconds=8.0)
+    seen = glimpse(worker(0, windows=10), seconds=13.0, met_seconds=3.0)
+    assert job_time_left(what, seen) == "up to 8 s left"
+    assert job_time_left(what.replace(budget_seconds=0.0), seen).startswith("about 2 h")
+
+
 def test_training_by_epochs_estimates_its_time_left_at_the_end_of_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
