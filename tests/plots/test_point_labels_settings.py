@@ -64,7 +64,7 @@ def test_a_setting_that_all_points_share_is_in_the_header_line(name: str) -> Non
     assert text in caption(found)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "engine"])
 def test_a_setting_of_one_point_is_among_its_notes(name: str) -> None:
     found, text = study(name, everywhere=False)
     points, _ = notes(found.rows)
@@ -72,6 +72,19 @@ def test_a_setting_of_one_point_is_among_its_notes(name: str) -> None:
     assert one.parts == (f"settings: {text}",)
     assert f"x2: settings: {text}." in document(found).replace("\\", "")
     assert text in caption(found)
+
+
+def test_each_point_of_several_engines_names_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run([point(1, 10.0), point(2, 19.0), point(1, 9.0, kvstore="none", engine="torch")])
+    show(found)
+    assert "engine" in capsys.readouterr().out
+    names = point_names([row.trial for row in found.rows])
+    assert sorted(names) == [
+        "alexnet local x1 (engine mxnet)",
+        "alexnet local x2 (engine mxnet)",
+        "alexnet none x1 (engine torch)",
+    ]
+    assert "engine = " not in common_settings([row.trial for row in found.rows])
 
 
 @pytest.mark.parametrize("name", SCRIPT)
