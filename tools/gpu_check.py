@@ -44,6 +44,8 @@ _KEPT = (
     *("asked.json", "environment.json", "records.jsonl", "sweep.toml"),
     *(f"report/{name}" for name in ("report.md", "results.csv", "scaling.svg", "scaling.png")),
 )
+# Steps whose whole output it keeps.
+_KEPT_OUTPUT = ("hosts.check", "bench.io", "auto-batch")
 _TOTAL_SECONDS, _REPORT_SECONDS, _END_SECONDS = 560.0, 30.0, 20.0
 _QUERY = ("temperature.gpu", "clocks.sm", "clocks.max.sm", "power.draw", "utilization.gpu")
 _QUERIED = (*_QUERY, "memory.used")
@@ -230,13 +232,16 @@ def table(outcomes: Sequence[Outcome], notes: Sequence[str]) -> list[str]:
     return [*rows, "", *(f"- {note}" for note in notes)]
 
 
-def copy(run: Path, out: Path, lines: Sequence[str]) -> None:
-    """Copy the files of a run that are committed, and the summary."""
+def copy(run: Path, logs: Path, out: Path, lines: Sequence[str]) -> None:
+    """Copy the files of a run that are committed, outputs of steps, and the summary."""
     for name in _KEPT:
         if (run / name).is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(run / name, out / name)
     out.mkdir(parents=True, exist_ok=True)
+    for name in _KEPT_OUTPUT:
+        if (logs / f"{name}.log").is_file():
+            shutil.copy(logs / f"{name}.log", out / f"{name}.txt")
     (out / "gpu-check.md").write_text("\n".join([*lines, ""]), "utf-8")
 
 
@@ -293,7 +298,7 @@ def main() -> None:
     print(*lines, f"logs: {logs}", sep="\n")
     out = typed.out or (None if typed.cpu else ROOT / "docs" / "runs" / "gpu")
     if out:
-        copy(run, Path(out), lines)
+        copy(run, logs, Path(out), lines)
         print(f"copied to {out}")
     sys.exit(5 * any(one.state != "ok" for one in outcomes))
 
