@@ -21,6 +21,7 @@ from typing import Any
 from bench.engines.catalog import ENGINES, find_engine
 from bench.engines.engine import find_comm
 from bench.errors import SpecError, brief, error_line, is_whole, quoted, toml_error, unknown
+from bench.kvstores import ALL_REDUCE
 from bench.networks import describe, named
 from bench.settings import secrets
 from bench.settings.declaration import checked
@@ -417,10 +418,11 @@ def _kept(
 def _with_options(fields: Fields, given: Fields) -> Fields:
     """Return the fields with the variables of options added.
 
-    Options about servers are left out if the engine has none.
+    Options about servers are left out if the engine or its all-reduce has none.
     """
     engine = ENGINES.get(str(fields.get("engine", "mxnet")))
-    if engine and not any(one.servers for one in engine.comms.values()):
+    serves = engine is None or any(one.servers for one in engine.comms.values())
+    if not serves or fields.get("kvstore") == ALL_REDUCE:
         unused = _SERVERS.intersection(given)
         fields = {name: one for name, one in fields.items() if name not in unused}
     kept, more = fields.get("env", []), given.get("env", [])

@@ -16,6 +16,7 @@ from bench.engines.server import PROFILED
 from bench.engines.worker_options import check_options, worker_options
 from bench.errors import SpecError, error_line
 from bench.kvstores import (
+    ALL_REDUCE,
     COMMS,
     JOB_VARIABLES,
     check_all_reduce,
@@ -97,6 +98,12 @@ def _check(trial: "Trial") -> None:
         trial.training.dtype,
     )
     check_all_reduce(trial.layout.kvstore, gpu=gpu, devices=trial.layout.devices_per_worker)
+    if trial.layout.kvstore == ALL_REDUCE and (
+        trial.layout.servers_per_host or trial.layout.server_hosts
+    ):
+        problem = f"kvstore {ALL_REDUCE!r} has no servers"
+        where = "servers_per_host, server_hosts"
+        raise SpecError(error_line(where, problem=problem, fix="Leave them out"))
     check_van(trial.layout.env, trial.layout.kvstore, trial.training.gc_type)
     for name in ("channels_last", "compile"):
         if trial.value(name):

@@ -204,15 +204,19 @@ devices = 2
 kvstore = "dist_sync"
 
 [[points]]
+comm = "allreduce"
+
+[[points]]
 engine = "torch"
 """
     path = sweep_file(tmp_path, text)
     trials = load_sweep(path, fields={"servers_per_host": 1}).trials
     assert [(one.engine, one.layout.servers_per_host) for one in trials] == [
         ("mxnet", 1),
+        ("mxnet", 0),
         ("torch", 0),
     ]
-    with pytest.raises(SpecError, match="engine 'torch' has no servers"):
+    with pytest.raises(SpecError, match="kvstore 'allreduce' has no servers"):
         load_sweep(sweep_file(tmp_path, f"servers_per_host = 1{text}"))
 
 

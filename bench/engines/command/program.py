@@ -78,6 +78,9 @@ def _check(trial: "Trial") -> None:
         expected, fix = "a name for reports, of synchronous training", "Give another name"
         got = quoted(layout.kvstore)
         raise SpecError(error_line("kvstore", expected=expected, got=got, fix=fix))
+    if layout.servers_per_host or layout.server_hosts:
+        where, problem = "servers_per_host, server_hosts", "the program starts its own servers"
+        raise SpecError(error_line(where, problem=problem, fix="Leave them out"))
     for name in ("options", "python", "data_train", "data_val"):
         if trial.value(name):
             problem = "the program has its own"

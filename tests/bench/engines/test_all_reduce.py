@@ -58,6 +58,8 @@ def test_a_worker_reads_the_kvstore_that_the_trial_has() -> None:
             "the workers would have different weights. Use --kv-st",
         ),
         ({"options": ["--profile-server-suffix=x"]}, "server"),
+        ({"servers_per_host": 1}, "server_hosts: kvstore 'allreduce' has no servers. Leave them"),
+        ({"server_hosts": 1}, "server_hosts: kvstore 'allreduce' has no servers. Leave them out"),
     ],
 )
 def test_what_all_reduce_lacks_is_refused_before_anything_starts(
