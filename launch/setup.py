@@ -15,6 +15,7 @@ from bench.errors import error_line, parse_int, quoted
 from bench.settings import secrets
 from bench.settings.secrets import is_secret, masked_word
 from bench.sweep import Sweep
+from bench.training.startup import cpu_flags, newest_instruction_set
 from bench.trial import Trial
 from im2rec_tools.terminal import echo
 from launch import hostfile
@@ -219,6 +220,8 @@ def local_setup(what: Sweep) -> ClusterSetup:
     hosts = rehearse(count, devices) if fake else (this_machine(),)
     check_interpreters(what.trials, hosts, start_local)
     _check_packages(what.trials)
+    if not fake:
+        _check_arithmetic(what.trials, hosts[0])
     facts: dict[str, Any] = {}
     if not fake:
         host = hosts[0]
@@ -238,6 +241,23 @@ def _check_packages(trials: Sequence[Trial]) -> None:
             borrowed = name != trial.engine
             where = f"kvstore {trial.comm.name!r}" if borrowed else f"engine {name!r}"
             raise LaunchError(error_line(where, expected=engine.title, got=got, fix=engine.install))
+
+
+def _check_arithmetic(trials: Sequence[Trial], machine: Host) -> None:
+    """Raise LaunchError if this machine's CPU lacks the instructions of a trial's data type."""
+    if any(map(_needs_avx512, trials)):
+        newest = newest_instruction_set(cpu_flags())
+        if not newest.startswith("AVX512"):
+            got, fix = newest or "no known instruction set", "Use float32"
+            where, expected = f"{machine.name}: dtype bfloat16", "a CPU with AVX-512"
+            raise LaunchError(error_line(where, expected=expected, got=got, fix=fix))
+
+
+def _needs_avx512(trial: Trial) -> bool:
+    """Return whether a worker of the trial rejects a CPU without AVX-512."""
+    if trial.scripted or trial.reported or trial.mode not in {"synthetic", "real"}:
+        return False
+    return trial.training.dtype == "bfloat16" and trial.layout.device == "cpu"
 
 
 def _check_program(trial: Trial) -> None:

@@ -67,6 +67,7 @@ SEAMS = {
     "launch": (
         *("launch", "bench.data.shard_checks"),
         "bench.training.options",  # auto_batch begins with them
+        "bench.training.startup",  # a CPU's instruction set decides before the workers do
         *("im2rec_tools.packing.manifest", "im2rec_tools.transfer", *_LAUNCH),
     ),
     "plots.figures": ("plots.*", *_PLOTS),

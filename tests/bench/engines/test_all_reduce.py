@@ -76,6 +76,23 @@ def test_a_worker_typed_by_hand_is_refused_alike() -> None:
         parse([*words.split(), "--gpus", "0"])
 
 
+def test_bfloat16_needs_avx512_on_this_machine_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needed = {"AVX2": ("sse4_1", "avx", "avx2"), "no known instruction set": ()}
+    monkeypatch.setattr(setup, "installed_version", lambda package: "1")
+    what = sweep_of(trial(dtype="bfloat16", kvstore="dist_sync"))
+    for newest, flags in needed.items():
+        monkeypatch.setattr(setup, "cpu_flags", lambda flags=flags: frozenset(flags))
+        with pytest.raises(
+            LaunchError,
+            match=f": dtype bfloat16: expected a CPU with AVX-512, got {newest}. Use float32$",
+        ):
+            setup.local_setup(what)
+    assert setup.local_setup(sweep_of(trial(dtype="bfloat16", engine="fake"))).hosts
+    assert setup.local_setup(sweep_of(trial())).hosts
+
+
 def test_this_machine_needs_pytorch_unless_the_job_is_simulated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
