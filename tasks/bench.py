@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from invoke.exceptions import Exit
 
@@ -388,7 +388,7 @@ def bench_sbatch(  # type: ignore[no-untyped-def]
     words = [sweep, f"--via={TEMPLATE}", f"--tree={ROOT}", f"--devices-per-node={devices}"]
     words += [f"--run={run}"] if run else []
     words += _more_words(options)
-    _check_sweep_words(words)
+    _check_values(_sweep_values(words))
     requests = {"gpus-per-node": str(gpus or ""), "time": time}
     job = BatchJob(
         name=what.name,
@@ -414,11 +414,14 @@ def _more_words(options: str) -> list[str]:
             fix = "Give only its name (-x NAME), and set it where you run sbatch"
             got = quoted(masked_word(word))
             raise SpecError(error_line("--options", expected="no secret", got=got, fix=fix))
+        if (name := word.partition("=")[0]) in _OF_THE_SCRIPT:
+            problem, fix = "the script reaches the hosts that Slurm allocates", f"Remove {name}"
+            raise SpecError(error_line(f"--options: {name}", problem=problem, fix=fix))
     return words
 
 
-def _check_sweep_words(words: list[str]) -> None:
-    """Raise SpecError for words that bench.sweep does not take."""
+def _sweep_values(words: list[str]) -> dict[str, Any]:
+    """Return the values of bench.sweep's options; SpecError for words that it does not take."""
     from invoke.collection import Collection
     from invoke.exceptions import ParseError
     from invoke.parser import Parser
@@ -427,12 +430,33 @@ def _check_sweep_words(words: list[str]) -> None:
 
     known = Collection(sweep=bench_sweep)
     try:
-        Parser(known.to_contexts()).parse_argv(Words(known).arranged(["sweep", *words], {}))
+        parser = Parser(known.to_contexts())
+        (found,) = parser.parse_argv(Words(known).arranged(["sweep", *words], {}))
     except ParseError as error:
         problem, fix = str(error).rstrip("!"), "Run 'fab --help bench.sweep'"
         raise SpecError(error_line("--options", problem=problem, fix=fix)) from None
+    return {name.replace("-", "_"): one.value for name, one in found.args.items()}
 
 
+def _check_values(given: Mapping[str, Any]) -> None:
+    """Raise SpecError if bench.sweep rejects the value of an option, whatever the sweep is."""
+    from bench.sweep import MOST_REPEATS
+
+    about_points = ("x", "servers_per_host", "server_hosts", "precision", "budget")
+    option_fields(*(given[name] for name in about_points))
+    again_class(given["again"])
+    parse_float("--wait-idle", given["wait_idle"])
+    parse_int("--retries", given["retries"], least=0, most=_MOST_RETRIES)
+    _deadlines(*(given[name] for name in ("rendezvous", "first_window", "progress")))
+    if given["repeats"]:
+        parse_int("--repeats", given["repeats"], most=MOST_REPEATS)
+    if given["port"]:
+        parse_int("--port", given["port"], most=65535)
+    parse_int("--log-budget", given["log_budget"])
+
+
+# Options that would replace the hosts of a batch script.
+_OF_THE_SCRIPT = ("--hosts", "--hostfile", "--via")
 _MOST_RETRIES = 1000
 # Options for one execution, which the stored command of a run leaves out.
 _ONCE = ("--again=", "--wait-idle=", "--log-level=")
