@@ -6,9 +6,10 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,7 @@ def hosts_task(
             values = signature.bind(c, *args, **given).arguments
             words = tuple(command_words(values, [*own, *added][1:]))
             hosts = {one.name: given.pop(one.name) for one in added if one.name in given}
+            _check_via(sys.argv)
             body(c, *args, host_options=HostOptions(**hosts, words=words), **given)
 
         wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
@@ -311,6 +313,16 @@ def hosts_task(
         return task(declared, **more)(wrapped)
 
     return make
+
+
+def _check_via(words: Sequence[str]) -> None:
+    """Raise LaunchError for an empty --via, as of an unset variable.
+
+    Its value alone does not differ from the default, with which SSH would be used.
+    """
+    if "--via=" in words or ("--via", "") in pairwise(words):
+        expected, fix = "a command with {host}", "Set the variable that it names, or remove --via"
+        raise LaunchError(error_line("--via", expected=expected, got="''", fix=fix))
 
 
 def command_words(

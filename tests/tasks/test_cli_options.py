@@ -269,3 +269,13 @@ def test_a_closed_standard_output_is_one_line(command: str) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error: standard output: closed")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [("--via", ""), ("--via=",)])
+def test_an_empty_template_is_refused_and_not_replaced_by_ssh(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["fab", "bench.plan", "smoke", *words])
+    with pytest.raises(Exit, match=r"^error: --via: expected a command with {host}, got ''\. Set"):
+        TASKS["bench.plan"].body(Context(), "smoke", via="")
