@@ -243,6 +243,18 @@ def _check_packages(trials: Sequence[Trial]) -> None:
             raise LaunchError(error_line(where, expected=engine.title, got=got, fix=engine.install))
 
 
+def local_warnings(trials: Sequence[Trial]) -> list[str]:
+    """Return a warning for each reason for which a sweep on this machine would not start."""
+    machine, found = this_machine(), dict[str, None]()
+    for trial in (one for one in trials if not one.scripted):
+        try:
+            _check_packages([trial])
+            _check_arithmetic([trial], machine)
+        except LaunchError as error:
+            found[f"warning: {error}"] = None
+    return list(found)
+
+
 def _check_arithmetic(trials: Sequence[Trial], machine: Host) -> None:
     """Raise LaunchError if this machine's CPU lacks the instructions of a trial's data type."""
     if any(map(_needs_avx512, trials)):

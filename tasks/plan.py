@@ -167,7 +167,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     from launch.auto_batch import check_fitting, known_batches
     from launch.hosts import this_machine
     from launch.job.plan import host_warnings, plan, resource_warnings
-    from launch.setup import listed_hosts, planned_hosts, planned_scheduler
+    from launch.setup import listed_hosts, local_warnings, planned_hosts, planned_scheduler
     from launch.sweep import check_local_data
 
     engine, redone = engine_name(engine), again_class(again)
@@ -204,6 +204,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     echo(*data_notes)
     if not listed:
         echo(*host_warnings(what.trials), *_missing_data(what.trials))
+        echo(*local_warnings(what.trials))
     if unknown:
         echo(f"batch not known before the sweep searches it: {', '.join(unknown)}")
     echo("--commands prints the commands of all processes")

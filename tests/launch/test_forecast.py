@@ -150,6 +150,24 @@ def test_a_plan_warns_of_the_gpus_that_this_machine_lacks(
     assert "warning" not in capsys.readouterr().out
 
 
+def test_a_plan_warns_of_the_programs_and_packages_that_this_machine_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("launch.setup.installed_version", lambda package: "")
+    file = tmp_path / "mine.toml"
+    program = 'engine = "command"\ncommand = ["no-such"]\nformat = "horovod-synthetic"\ndevices = 1'
+    file.write_text(f"{SWEEP}\n[[points]]\n{program}\n")
+    bench_plan.body(Context(), str(file), run=f"{tmp_path}/run")
+    found = [one for one in capsys.readouterr().out.splitlines() if one.startswith("warning: ")]
+    assert [one for one in found if "engine 'mxnet'" in one] == [
+        "warning: engine 'mxnet': expected MXNet 1.9.1, got none in this environment. "
+        "Run 'make environment'"
+    ]
+    assert sum(one.startswith("warning: command 'no-such': there is no") for one in found) == 1
+    bench_plan.body(Context(), str(file), run=f"{tmp_path}/run", hosts="h:2")
+    assert "got none in this environment" not in capsys.readouterr().out
+
+
 def test_a_plan_with_auto_batch_names_the_networks_without_a_batch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
