@@ -280,8 +280,12 @@ def _check_program(trial: Trial) -> None:
     if not PLACEHOLDER.search(name) and which(place, path=path) is None:
         fix = "Install it, or give its path, relative to the checkout or absolute"
         problem = "there is no such program on this machine"
-        if os.sep in name and (ROOT / name).is_file():
+        if (ROOT / name).is_dir():
+            problem, fix = "it is a folder, not a program", "Give the path of a file in it"
+        elif (ROOT / name).is_file() and os.sep in name:
             problem, fix = "it is not executable", f"Run: chmod +x {shlex.quote(name)}"
+        elif (ROOT / name).is_file():
+            problem, fix = "PATH has no such program", f"Write ./{name} for the checkout's file"
         raise LaunchError(error_line(f"command {quoted(name)}", problem=problem, fix=fix))
 
 

@@ -93,6 +93,11 @@ def test_a_missing_program_is_refused_before_the_sweep() -> None:
     for word in ("no-such-program", "tools/no-such-program"):
         with pytest.raises(LaunchError, match=f"command '{word}': there is no such program"):
             refused(word)
+    with pytest.raises(LaunchError, match=r"no such program. Write ./README.md for the checkout's"):
+        refused("README.md")
+    for word in ("bench", "./bench"):
+        with pytest.raises(LaunchError, match=f"command '{word}': it is a folder, not a program"):
+            refused(word)
     with pytest.raises(LaunchError, match=r"it is not executable. Run: chmod .x ./README.md"):
         refused("./README.md")
     assert this_machine()
