@@ -14,6 +14,7 @@ import torch
 from bench.errors import SpecError, brief, error_line
 
 SCHEMA = 1  # first
+_ZIP = b"PK\3\4"  # torch.save writes an archive
 _UNREADABLE = (OSError, EOFError, LookupError, RuntimeError, ValueError, pickle.UnpicklingError)
 
 
@@ -45,10 +46,19 @@ def read(prefix: str, epoch: int) -> dict[str, Any]:
         if values["schema"] != SCHEMA:
             raise ValueError(f"schema {values['schema']}")
     except _UNREADABLE as error:
-        got = f"an invalid one ({brief(error)})"
+        got = f"an invalid one ({_reason(path, error)})"
         fix = "Copy the checkpoint again, or load another epoch"
         raise SpecError(error_line(path, expected="a checkpoint", got=got, fix=fix)) from error
     return dict(values)
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """Return why a file could not be read; of other files PyTorch's errors do not show it."""
+    if not isinstance(error, OSError):
+        with path.open("rb") as file:
+            if file.read(len(_ZIP)) != _ZIP:
+                return "not a file of PyTorch"
+    return brief(error)
 
 
 def restore(net: Any, prefix: str, epoch: int) -> dict[str, Any]:

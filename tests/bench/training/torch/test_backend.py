@@ -64,6 +64,9 @@ def test_a_checkpoint_of_something_else_is_one_error(photographs: Path, tmp_path
     path.write_bytes(path.read_bytes()[:-900])
     with pytest.raises(SpecError, match=r"expected a checkpoint, got an invalid one"):
         trained(*more)
+    path.write_text("hello\n")
+    with pytest.raises(SpecError, match=r"an invalid one \(not a file of PyTorch\)\. Copy the"):
+        trained(*more)
     path.unlink()
     with pytest.raises(
         SpecError, match=r"expected a checkpoint, got none. Checkpoints there: none"
