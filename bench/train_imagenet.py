@@ -111,7 +111,8 @@ def _check_place(options: Options) -> None:
     missing = [name for name in _PLACE if not os.environ.get(name)]
     spans = ENGINES[options.engine].comms[options.kv_store].spans
     if spans and missing:
-        where, got = f"--kv-store {options.kv_store}", f"all but {', '.join(missing)}"
+        where = f"--kv-store {options.kv_store}"
+        got = f"all but {', '.join(missing)}" if len(missing) < len(_PLACE) else "none of them"
         expected, fix = f"{', '.join(_PLACE)} in the environment", "Use 'fab bench.sweep'"
         raise SpecError(error_line(where, expected=expected, got=got, fix=fix))
     if options.expect_workers > 1 and not spans:

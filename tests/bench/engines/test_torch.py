@@ -1,5 +1,6 @@
 """Engine `torch` on the controller, which needs no PyTorch."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import libraries
+from bench import libraries, train_imagenet
 from bench.engines.catalog import ENGINES
 from bench.engines.torch import TORCH
 from bench.errors import SpecError
@@ -209,6 +210,32 @@ def test_versions_of_pytorch_must_agree_where_it_is_used(own: dict[str, str], ba
     for line in lines:
         assert "differs from the controller: PyTorch 2.11.0, the controller has 2.13.0" in line
         assert line.endswith("Run 'fab hosts.install --engine torch' with the same hosts")
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        ((), "got none of them. Use"),
+        (("RANK", "WORLD_SIZE"), "got all but MASTER_ADDR, MASTER_PORT. Use"),
+    ],
+)
+def test_a_worker_typed_by_hand_names_the_variables_that_are_missing(
+    given: tuple[str, ...],
+    got: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in given:
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    monkeypatch.setattr(train_imagenet, "install_filter", lambda: None)
+    words = ["--engine=torch", "--kv-store=ddp", "--benchmark=1", "--windows=1"]
+    monkeypatch.setattr(sys, "argv", ["train_imagenet", *words])
+    with pytest.raises(SystemExit):
+        train_imagenet.main(parse)
+    assert got in capsys.readouterr().err
 
 
 def test_a_sweep_on_this_machine_needs_the_packages_of_its_engines(
