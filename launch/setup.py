@@ -130,7 +130,8 @@ def _connections(options: HostOptions, names: Sequence[str]) -> Ssh | Via | Dial
     if _dials(options):
         place = DialPlace.parse(options.via)
         dial = Dial(place, names)
-        echo(f"note: waiting for {len(names)} hosts to join; their pass: {place.file}", err=True)
+        count = f"{len(names)} host{'s' * (len(names) != 1)}"
+        echo(f"note: waiting for {count} to join; their pass: {place.file}", err=True)
         return dial
     if (template := _template(options)) is not None:
         return Via(template)

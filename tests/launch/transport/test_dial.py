@@ -384,6 +384,16 @@ def test_a_wrong_place_is_one_line(via: str) -> None:
         listed_hosts(HostOptions(hosts="n1:1", via=via))
 
 
+@pytest.mark.parametrize(("names", "said"), [("n1:1", "1 host to"), ("n1:1,n2:1", "2 hosts to")])
+def test_the_note_on_waiting_counts_the_hosts(
+    names: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    via = f"dial:{free_port()}:{tmp_path / 'pass'}"
+    with reached(HostOptions(hosts=names, via=via)):
+        pass
+    assert f"note: waiting for {said} join; their pass: " in capsys.readouterr().err
+
+
 def test_a_port_in_use_is_one_line_and_leaves_no_pass(tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as server:
         via = f"dial:{server.getsockname()[1]}:{tmp_path / 'pass'}"
