@@ -54,6 +54,9 @@ def _check(trial: "Trial") -> None:
     if not own.command or not own.command[0]:
         fix = "Set command = ['PROGRAM', 'WORD', ...]"
         raise SpecError(error_line("command", expected="a program", got="none", fix=fix))
+    if not own.format:
+        expected = f"one of {', '.join(PRINTED)}"
+        raise SpecError(error_line("format", expected=expected, got="none"))
     if own.format not in PRINTED:
         raise unknown("format", own.format, PRINTED)
     if trial.mode not in _MODES:
@@ -66,6 +69,22 @@ def _check(trial: "Trial") -> None:
         raise SpecError(error_line("command", expected=expected, got=f"{size:,}", fix=fix))
     for word in own.command:
         _check_word(word)
+    _check_layout(trial)
+    if not trial.layout.kvstore.isprintable() or "async" in trial.layout.kvstore:
+        expected, fix = "a name for reports, of synchronous training", "Give another name"
+        got = quoted(trial.layout.kvstore)
+        raise SpecError(error_line("kvstore", expected=expected, got=got, fix=fix))
+    for name in ("options", "python", "data_train", "data_val"):
+        if trial.value(name):
+            problem = "the program has its own"
+            raise SpecError(error_line(name, problem=problem, fix="Put it into command"))
+    if trial.data.stop_accuracy < 1:
+        problem = "the program decides when it stops"
+        raise SpecError(error_line("stop_accuracy", problem=problem, fix="Leave it out"))
+
+
+def _check_layout(trial: "Trial") -> None:
+    own = trial.program
     layout, fix = trial.layout, "Leave it out"
     if layout.devices_per_worker != layout.devices:
         problem = "one process reports for the whole job"
@@ -74,20 +93,9 @@ def _check(trial: "Trial") -> None:
         expected = f"at most {layout.devices}, the devices of the job"
         fix = "Leave it out if one process prints"
         raise SpecError(error_line("printers", expected=expected, got=own.printers, fix=fix))
-    if not layout.kvstore.isprintable() or "async" in layout.kvstore:
-        expected, fix = "a name for reports, of synchronous training", "Give another name"
-        got = quoted(layout.kvstore)
-        raise SpecError(error_line("kvstore", expected=expected, got=got, fix=fix))
     if layout.servers_per_host or layout.server_hosts:
         where, problem = "servers_per_host, server_hosts", "the program starts its own servers"
         raise SpecError(error_line(where, problem=problem, fix="Leave them out"))
-    for name in ("options", "python", "data_train", "data_val"):
-        if trial.value(name):
-            problem = "the program has its own"
-            raise SpecError(error_line(name, problem=problem, fix="Put it into command"))
-    if trial.data.stop_accuracy < 1:
-        problem = "the program decides when it stops"
-        raise SpecError(error_line("stop_accuracy", problem=problem, fix=fix))
 
 
 def _check_word(word: str) -> None:

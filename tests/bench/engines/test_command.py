@@ -58,6 +58,7 @@ def test_gpus_of_several_hosts_are_no_gpus_of_one() -> None:
     [
         ({"command": []}, "command: expected a program, got none"),
         ({"format": "tf"}, "unknown format 'tf'. Known: .*tf-cnn"),
+        ({"format": ""}, "format: expected one of mxnet, .*tf-cnn.*, got none"),
         ({"format": "mlperf"}, "unknown format 'mlperf'"),
         ({"command": ["x", "-n={ devices }"]}, r"command: expected {devices}, got '{ devices }'"),
         ({"command": ["x", "y" * 70_000]}, "command: expected at most 65,536 bytes, got 70,001"),
