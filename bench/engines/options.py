@@ -70,7 +70,7 @@ class ProgramOptions:
 
     command: tuple[str, ...] = setting(
         "Program and its words (engine command), with {devices}, {batch}, {global_batch}, {hosts}, "
-        "{host_slots} and {port} replaced",
+        "{host_slots}, {port} and {gpus} replaced",
         (),
         later=True,
         sparse=True,

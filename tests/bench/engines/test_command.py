@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from bench.engines.catalog import ENGINES
-from bench.engines.command.program import COMMAND, reported_by
+from bench.engines.command.program import COMMAND, PLACEHOLDERS, reported_by
 from bench.errors import SpecError
 from bench.sweep import Sweep, spread
-from bench.trial import Trial, make
+from bench.trial import FIELDS, Trial, make
 from launch import setup
 from launch.hosts import pretend, this_machine
 from launch.job.plan import plan
@@ -80,6 +80,11 @@ def test_a_program_that_cannot_run_is_refused_before_it_starts(
 ) -> None:
     with pytest.raises(SpecError, match=said):
         trial(**fields)
+
+
+def test_the_help_of_a_command_names_every_placeholder() -> None:
+    text = FIELDS["command"].setting.help
+    assert [name for name in PLACEHOLDERS if f"{{{name}}}" not in text] == []
 
 
 def test_a_program_may_train_on_its_data_until_it_ends() -> None:
