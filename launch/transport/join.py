@@ -40,6 +40,8 @@ _END_SECONDS, _GRACE_SECONDS = 8.0, 2.0
 _PIECE = 1 << 16
 _MOST_UNWRITTEN = 1 << 20
 HEAD = struct.Struct("!BI")
+# A resolver that does not answer, EAI_AGAIN, is asked again.
+_NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 # What launchers of MPI and Slurm set for their own programs.
 _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "PMI2_", "MPI_", "HYDRA_", "PRTE_")
 
@@ -202,14 +204,21 @@ class Joiner:
 
     def connect(self, deadline: float) -> FrameStream:
         """Return an accepted connection; JoinError if there is none by the deadline."""
+        announced = False
         while True:
             try:
                 return self._connect(deadline)
             except (OSError, ValueError) as error:
                 why = str(getattr(error, "strerror", "") or error or type(error).__name__)
+                if getattr(error, "errno", None) in _NO_SUCH_NAME:
+                    raise JoinError(f"{self.controller}: cannot be resolved ({why})") from error
             if self.next or time.monotonic() + _RETRY_SECONDS > deadline:
                 problem = "{}: cannot be reached within {:.0f} s ({})"
                 raise JoinError(problem.format(self.where, DEADLINE_SECONDS, why))
+            if not announced:
+                announced, waiting = True, "join.py: waiting up to {:.0f} s for {} ({})"
+                print(waiting.format(DEADLINE_SECONDS, self.where, why), file=sys.stderr)
+                sys.stderr.flush()
             time.sleep(_RETRY_SECONDS)
 
     def _connect(self, deadline: float) -> FrameStream:

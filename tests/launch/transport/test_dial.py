@@ -312,11 +312,29 @@ def test_a_joiner_that_is_ended_says_so(lab: Lab) -> None:
     assert joiner.returncode == 1
 
 
-def test_a_controller_that_is_not_there_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_is_not_there_has_a_deadline(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(join, "DEADLINE_SECONDS", 1.0)
     text = ":".join(("mxscale1", "0" * 64, "0" * 64))
     with pytest.raises(JoinError, match=r"cannot be reached within 1 s \(Connection refused\)"):
-        Joiner("127.0.0.1", free_port(), "n1", text).serve()
+        Joiner("127.0.0.1", port := free_port(), "n1", text).serve()
+    assert capsys.readouterr().err == (
+        f"join.py: waiting up to 1 s for 127.0.0.1 port {port} (Connection refused)\n"
+    )
+
+
+def test_a_name_that_does_not_exist_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unknown(*_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    text = ":".join(("mxscale1", "0" * 64, "0" * 64))
+    with pytest.raises(JoinError, match=r"^no-such: cannot be resolved \(Name or service not kno"):
+        Joiner("no-such", 7777, "n1", text).serve()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_host_that_does_not_join_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
