@@ -245,7 +245,7 @@ def _check_packages(trials: Sequence[Trial]) -> None:
 
 
 def local_warnings(trials: Sequence[Trial]) -> list[str]:
-    """Return a warning for each reason for which a sweep on this machine would not start."""
+    """Return a warning for each reason that stops a sweep on this machine."""
     machine, found = this_machine(), dict[str, None]()
     for trial in (one for one in trials if not one.scripted):
         try:
@@ -257,7 +257,7 @@ def local_warnings(trials: Sequence[Trial]) -> list[str]:
 
 
 def _check_arithmetic(trials: Sequence[Trial], machine: Host) -> None:
-    """Raise LaunchError if this machine's CPU lacks the instructions of a trial's data type."""
+    """Raise LaunchError if this machine's CPU lacks AVX-512 for bfloat16."""
     if any(map(_needs_avx512, trials)):
         newest = newest_instruction_set(cpu_flags())
         if not newest.startswith("AVX512"):

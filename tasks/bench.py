@@ -421,7 +421,10 @@ def _more_words(options: str) -> list[str]:
 
 
 def _sweep_values(words: list[str]) -> dict[str, Any]:
-    """Return the values of bench.sweep's options; SpecError for words that it does not take."""
+    """Return the values of bench.sweep's options.
+
+    SpecError for words that it does not take.
+    """
     from invoke.collection import Collection
     from invoke.exceptions import ParseError
     from invoke.parser import Parser
@@ -439,7 +442,7 @@ def _sweep_values(words: list[str]) -> dict[str, Any]:
 
 
 def _check_values(given: Mapping[str, Any]) -> None:
-    """Raise SpecError if bench.sweep rejects the value of an option, whatever the sweep is."""
+    """Raise SpecError for values that bench.sweep rejects, whatever the sweep."""
     from bench.sweep import MOST_REPEATS
 
     about_points = ("x", "servers_per_host", "server_hosts", "precision", "budget")
@@ -492,7 +495,7 @@ def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
         ),
         "windows": OptionHelp("N", "Windows after warm-up"),
         "engine": OptionHelp(
-            "NAME", "mxnet or torch, by the package that is installed; both read images alike"
+            "NAME", "Package that hosts must have: mxnet or torch; both read images alike"
         ),
         "log_level": LOG_LEVEL,
         "cold": OptionHelp("", "Read from the disk; drop the files from memory before each epoch"),

@@ -26,7 +26,7 @@ from bench.training.options import Options
 # Enough to slow down memorizing, few enough to cost nothing.
 _LABEL_BATCHES = 64
 # With more cores, each decoding thread has a process of its own.
-_MOST_CORES_OF_THREADS = 2
+MOST_CORES_OF_THREADS = 2
 
 
 def synthetic_arrays(options: Options, first: int, before: int = 0) -> tuple[Any, Any]:
@@ -185,7 +185,7 @@ def _decoded_batches(
     started: deque[tuple[Buffer, list[Future[None]]]] = deque()
     with ExitStack() as closing:
         decoders = _Decoders(stream=stream, closing=closing.enter_context(ExitStack()))
-        if len(os.sched_getaffinity(0)) <= _MOST_CORES_OF_THREADS:
+        if len(os.sched_getaffinity(0)) <= MOST_CORES_OF_THREADS:
             decoders.files = closing.enter_context(opened(stream.portion.paths))
         pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
         closing.callback(pool.shutdown, wait=True, cancel_futures=True)

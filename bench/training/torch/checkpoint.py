@@ -53,7 +53,10 @@ def read(prefix: str, epoch: int) -> dict[str, Any]:
 
 
 def _reason(path: Path, error: Exception) -> str:
-    """Return why a file could not be read; of other files PyTorch's errors do not show it."""
+    """Return why a file could not be read.
+
+    PyTorch's errors do not show that it is another kind of file.
+    """
     if not isinstance(error, OSError):
         with path.open("rb") as file:
             if file.read(len(_ZIP)) != _ZIP:

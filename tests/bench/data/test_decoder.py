@@ -46,7 +46,7 @@ def memory(size: int) -> Memory:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "_MOST_CORES_OF_THREADS", 0)
+    monkeypatch.setattr(loader, "MOST_CORES_OF_THREADS", 0)
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ def test_processes_decode_what_threads_decode(
     path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
     asked, before = options(path, *more), children()
-    monkeypatch.setattr(loader, "_MOST_CORES_OF_THREADS", 10_000)
+    monkeypatch.setattr(loader, "MOST_CORES_OF_THREADS", 10_000)
     threads = read(asked, 9)
-    monkeypatch.setattr(loader, "_MOST_CORES_OF_THREADS", 0)
+    monkeypatch.setattr(loader, "MOST_CORES_OF_THREADS", 0)
     for one, other in zip(threads, read(asked, 9), strict=True):
         np.testing.assert_array_equal(one[0], other[0])
         np.testing.assert_array_equal(one[1], other[1])
@@ -118,7 +118,7 @@ from bench.data import loader
 from launch.remote.processes import descendants
 from tests.bench.data.test_decoder import options, stream
 
-loader._MOST_CORES_OF_THREADS = 0
+loader.MOST_CORES_OF_THREADS = 0
 batches = stream(options(Path(sys.argv[1])))
 next(batches)
 print(*descendants(os.getpid()), flush=True)
