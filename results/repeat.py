@@ -390,7 +390,8 @@ def _of_gpus(record: RateRecord, name: str, pick: Callable[[list[float]], float]
 
 def _gpu_figure(counters: Sequence[dict[str, Any]], name: str) -> float | None:
     """Return a figure of the GPUs by a host's counters; None also for a damaged value."""
-    use = counters[-1].get("gpus") if counters else None
+    last = counters[-1] if counters else None
+    use = last.get("gpus") if isinstance(last, dict) else None
     value = use.get(name) if isinstance(use, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
