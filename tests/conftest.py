@@ -2,6 +2,7 @@
 
 import shutil
 import uuid
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         turns[kind] += 1
         order[path] = (kind == len(LONGEST), turns[kind] / counts[kind], kind)
     items.sort(key=lambda item: order[item.path])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
+    """Name the class of a warning in its text.
+
+    The first process builds warnings of the others again. It ends where it cannot import a class.
+    """
+    category = warning_message.category
+    if category.__module__ != "builtins":
+        name = f"{category.__module__}.{category.__qualname__}"
+        warning_message.message = UserWarning(f"{name}: {warning_message.message}")
+        warning_message.category = UserWarning
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
