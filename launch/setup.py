@@ -15,7 +15,7 @@ from bench.errors import error_line, parse_int, quoted
 from bench.settings import secrets
 from bench.settings.secrets import is_secret, masked_word
 from bench.sweep import Sweep
-from bench.training.startup import cpu_flags, newest_instruction_set
+from bench.training.startup import cpu_flags
 from bench.trial import Trial
 from im2rec_tools.terminal import echo
 from launch import hostfile
@@ -23,7 +23,7 @@ from launch.data_shares import manifests
 from launch.hosts import ROOT, Host, HostOptions, Login, pretend, rehearse, this_machine
 from launch.install import own_code
 from launch.preflight.check import check_interpreters, interpreter_facts
-from launch.preflight.findings import HostReport, Requirements, problem_lines
+from launch.preflight.findings import HostReport, Requirements, problem_lines, without_avx512
 from launch.preflight.table import reported
 from launch.remote.errors import LaunchError, PreflightError
 from launch.sweep import ClusterSetup
@@ -197,6 +197,7 @@ def job_setup(
         code=own_code(),
         engines=tuple(one for one in ENGINES.values() if one.package and one.name in used),
         device="gpu" if any(trial.layout.device == "gpu" for trial in what.trials) else "cpu",
+        bfloat16=any(map(_needs_avx512, what.trials)),
     )
     with closing(_connections(options, [one.name for one in hosts])) as connections:
         start = connections.start
@@ -259,11 +260,8 @@ def local_warnings(trials: Sequence[Trial]) -> list[str]:
 def _check_arithmetic(trials: Sequence[Trial], machine: Host) -> None:
     """Raise LaunchError if this machine's CPU lacks AVX-512 for bfloat16."""
     if any(map(_needs_avx512, trials)):
-        newest = newest_instruction_set(cpu_flags())
-        if not newest.startswith("AVX512"):
-            got, fix = newest or "no known instruction set", "Use float32"
-            where, expected = f"{machine.name}: dtype bfloat16", "a CPU with AVX-512"
-            raise LaunchError(error_line(where, expected=expected, got=got, fix=fix))
+        for problem in without_avx512(cpu_flags()):
+            raise LaunchError(f"{machine.name}: {problem}")
 
 
 def _needs_avx512(trial: Trial) -> bool:

@@ -121,7 +121,7 @@ HOST_FACTS = (
     *(Fact(name=name, omitted=_ALL) for name in ("load", "usage", "available_mib")),
     *(Fact(name=name, omitted=_ALL) for name in ("free_bytes", "disk")),
     *(Fact(name=name, omitted=_ALL) for name in ("reached", "master", "machine", "user")),
-    Fact(name="gpu_processes", omitted=_ALL),
+    *(Fact(name=name, omitted=_ALL) for name in ("gpu_processes", "cpu_flags")),
     *(Fact(name=name, omitted=_INSIDE) for name in ("say", "time", "holder", "others", "tree")),
     *(Fact(name=name, omitted=_INSIDE) for name in ("shell", "login_shell", "libraries")),
     *(Fact(name=name, omitted=Place.REPORT | Place.HOSTS) for name in ("hostname", "addresses")),

@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
     """Name the class of a warning in its text.
 
-    The first process builds warnings of the others again. It ends where it cannot import a class.
+    The first process rebuilds the warnings of the others; it fails if it cannot import a class.
     """
     category = warning_message.category
     if category.__module__ != "builtins":

@@ -11,6 +11,7 @@ from bench.engines.catalog import ENGINES
 from bench.engines.engine import Engine, Needs
 from bench.engines.mxnet import MXNET
 from bench.errors import is_whole
+from bench.training.startup import newest_instruction_set
 from launch.hosts import Host
 from launch.remote.errors import error_line
 from launch.remote.facts import OTHERS_SHARE
@@ -43,6 +44,7 @@ class Requirements:
     code       hash of the controller's code; empty if it does not matter
     engines    the engines whose package is needed; None: those that the hosts have
     device     'cpu' or 'gpu'
+    bfloat16   whether CPUs must have AVX-512, without which workers reject bfloat16
     bandwidth  whether to measure latency and bandwidth between all pairs
     """
 
@@ -51,6 +53,7 @@ class Requirements:
     code: str = ""
     engines: tuple[Engine, ...] | None = (MXNET,)
     device: str = "cpu"
+    bfloat16: bool = False
     bandwidth: bool = False
 
 
@@ -78,6 +81,8 @@ def problems(facts: dict[str, Any], wanted: Requirements, *, local: bool = False
     found = [*_of_code(facts, wanted), *_of_disk(facts)]
     if not found:
         found += _of_engines(wanted.engines or (), facts, wanted.device, local=local)
+    if wanted.bfloat16:
+        found += without_avx512(frozenset(facts["cpu_flags"]))
     if abs(facts["clock_skew"]) > _SKEW_SECONDS:
         found.append(
             error_line(
@@ -89,6 +94,16 @@ def problems(facts: dict[str, Any], wanted: Requirements, *, local: bool = False
     if facts["holder"]:
         found.append(taken(facts["holder"]))
     return found
+
+
+def without_avx512(flags: frozenset[str]) -> list[str]:
+    """Return the problem of a CPU that lacks AVX-512, which bfloat16 needs."""
+    newest = newest_instruction_set(flags)
+    if newest.startswith("AVX512"):
+        return []
+    got = newest or "no known instruction set"
+    expected = "a CPU with AVX-512"
+    return [error_line("dtype bfloat16", expected=expected, got=got, fix="Use float32")]
 
 
 def taken(holder: dict[str, Any]) -> str:

@@ -44,13 +44,15 @@ def _boot_id() -> str:
 def machine_facts(folder: str) -> dict[str, Any]:
     """Return facts of this machine; the disk is that of an existing or planned folder."""
     memory, system = _kernel_table("/proc/meminfo"), os.uname()  # in KiB
+    processor = _kernel_table("/proc/cpuinfo")
     return {
         "hostname": socket.gethostname(),
         "user": user(),
         "machine": _boot_id(),
         "system": f"{system.sysname} {system.release}",
         "architecture": system.machine,
-        "processor": _kernel_table("/proc/cpuinfo").get("model name", system.machine),
+        "processor": processor.get("model name", system.machine),
+        "cpu_flags": processor.get("flags", "").split(),
         "cores": sorted(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
         "memory_mib": int(memory.get("MemTotal", "0").split()[0]) // 1024,

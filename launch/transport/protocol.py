@@ -85,6 +85,7 @@ _FACTS = _ADDRESSES | {
     "system": _Word,
     "architecture": _Word,
     "processor": _Word,
+    "cpu_flags": _Words,
     "cores": _Cores,
     "load": _Number,
     "memory_mib": _Whole,

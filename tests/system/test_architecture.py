@@ -61,13 +61,14 @@ SEAMS = {
     "launch.job": ("launch.transport", "launch.remote", "launch.hosts", *_LAUNCH),
     "launch.preflight": (
         *("launch.transport", "launch.remote", "launch.hosts", "launch.install"),
+        "bench.training.startup",  # a CPU's instruction set decides before the workers do
         *_LAUNCH,
     ),
     "launch.practice": ("launch.remote", "launch.hosts", *_LAUNCH),
     "launch": (
         *("launch", "bench.data.shard_checks"),
         "bench.training.options",  # auto_batch begins with them
-        "bench.training.startup",  # a CPU's instruction set decides before the workers do
+        "bench.training.startup",  # as above
         *("im2rec_tools.packing.manifest", "im2rec_tools.transfer", *_LAUNCH),
     ),
     "plots.figures": ("plots.*", *_PLOTS),

@@ -37,6 +37,14 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
     assert problems(FIT | {"gpus": [T4]}, Requirements(code="c0de", device="gpu")) == []
 
 
+def test_bfloat16_needs_avx512_on_every_host() -> None:
+    wanted = Requirements(code="c0de", bfloat16=True)
+    expected = "dtype bfloat16: expected a CPU with AVX-512, got AVX2. Use float32"
+    assert problems(FIT, wanted) == [expected]
+    newer = ["avx512f", "avx512bw", "avx512vl", "avx512dq"]
+    assert problems(FIT | {"cpu_flags": [*FIT["cpu_flags"], *newer]}, wanted) == []
+
+
 @pytest.mark.parametrize(
     ("facts", "said"),
     [

@@ -23,6 +23,7 @@ FIT: dict[str, Any] = {
     "gpus": [],
     "gpu_problem": "",
     "cores": [0, 1],
+    "cpu_flags": ["sse4_1", "avx", "avx2"],
     "memory_mib": 24000,
     "load": 0.5,
     "system": "Linux 6.1",
