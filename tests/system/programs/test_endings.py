@@ -162,13 +162,14 @@ def test_a_part_of_another_user_in_a_shared_folder_is_one_line(tmp_path: Path) -
     part_of(shared / "x.md").symlink_to(tmp_path / "kept")
     pid = os.fork()
     if not pid:
-        os.setgid(12345)
-        os.setuid(12345)
         try:
+            os.setgid(12345)
+            os.setuid(12345)
             write_text(shared / "x.md", "new")
         except DataError as error:
             os._exit(0 if "x.md: cannot be written" in str(error) else 1)
-        os._exit(2)
+        finally:  # this copy of the test process must not go on
+            os._exit(2)
     assert os.waitpid(pid, 0)[1] == 0
 
 
