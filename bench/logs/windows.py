@@ -17,7 +17,7 @@ from bench.notes import Note, NoteKind
 _MOST_STATING, _LONGEST = 2000, 1 << 14
 # A comma between digits is a decimal one unless exactly three digits follow, as in 1,234.
 _COMMA = re.compile(r"(?<=\d),(?=\d)(?!\d{3}(?!\d))", re.ASCII)
-_THOUSANDS = re.compile(r"\d,\d{3}(?!\d)", re.ASCII)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))", re.ASCII)
 _SHOWN = 120
 # As for logs: the clocks of short windows differ by less.
 _APART, _LEAST_GAPS = 1.2, 3
@@ -107,7 +107,11 @@ class WindowReader:
         found = list(rates(read))
         begun = bool(self._form.begun(read.text))
         if begun and not found:
-            if _THOUSANDS.search(read.text):
+            text = _COMMA.sub(".", read.text)
+            found, other = (
+                list(rates(replace(read, text=_THOUSANDS.sub(mark, text)))) for mark in (".", "")
+            )
+            if found != other:
                 raise SpecError(
                     error_line(
                         f"line {read.number} of the output",
@@ -116,7 +120,6 @@ class WindowReader:
                         fix="Set env = ['LC_ALL=C'], or print no separators of thousands",
                     )
                 )
-            found = list(rates(replace(read, text=_COMMA.sub(".", read.text))))
         usable = [one for one in found if one.possible]
         if len(usable) < max(len(found), begun):
             self.spoilt.append(read.number)

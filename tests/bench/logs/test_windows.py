@@ -120,6 +120,11 @@ def test_a_decimal_comma_is_read(text: str, rate: float) -> None:
     assert speeds(windows(reader("horovod-synthetic"), iterations(text))) == [rate]
 
 
+def test_a_comma_outside_the_throughput_is_not_ambiguous() -> None:
+    lines = [f"{step}\timages/sec: 100,0 +/- 0,3 (jitter = 0,5)\t7,912" for step in (10, 20)]
+    assert speeds(windows(reader("tf-cnn"), lines)) == [100, 100]
+
+
 @pytest.mark.parametrize(
     ("name", "lines", "said"),
     [
