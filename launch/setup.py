@@ -261,7 +261,7 @@ def _check_arithmetic(trials: Sequence[Trial], machine: Host) -> None:
     """Raise LaunchError if this machine's CPU lacks AVX-512 for bfloat16."""
     if any(map(_needs_avx512, trials)):
         for problem in without_avx512(cpu_flags()):
-            raise LaunchError(f"{machine.name}: {problem}")
+            raise LaunchError(error_line(machine.name, problem=problem))
 
 
 def _needs_avx512(trial: Trial) -> bool:
