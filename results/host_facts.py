@@ -126,7 +126,7 @@ HOST_FACTS = (
     *(Fact(name=name, omitted=_INSIDE) for name in ("shell", "login_shell", "libraries")),
     *(Fact(name=name, omitted=Place.REPORT | Place.HOSTS) for name in ("hostname", "addresses")),
     Fact(name="clock_skew", omitted=Place.HOSTS),
-    Fact(name="disk_problem", omitted=Place.STORE),
+    *(Fact(name=name, omitted=Place.STORE) for name in ("disk_problem", "disk_denied")),
     Fact(name="python_problem", omitted=Place.STORE),
     Fact(name="python_variables", omitted=Place.STORE),
     # Of a GPU.

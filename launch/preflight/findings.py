@@ -194,6 +194,8 @@ def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
 
 
 def _of_disk(facts: dict[str, Any]) -> list[str]:
+    if facts["disk_denied"] and facts["code"]:
+        return []  # a job writes nothing into a checkout that is there
     if facts["disk_problem"]:
         problem = f"{facts['disk']} cannot be written ({facts['disk_problem']})"
         return [error_line("", problem=problem, fix="Make it writable, or free disk space there")]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from itertools import compress
 
+from rich.console import JustifyMethod
 from rich.table import Table
 
 from im2rec_tools.console import Screen, cell, line
@@ -99,7 +100,8 @@ def show(found: Sequence[HostReport], console: Screen | None = None) -> None:
     some = any(one.facts.get("torch") for one in found)
     shown = [some or name != "PyTorch" for name in _COLUMNS]
     for name, side in compress(_COLUMNS.items(), shown):
-        table.add_column(name, justify="right" if side else "left", overflow="fold")
+        justify: JustifyMethod = "right" if side else "left"
+        table.add_column(name, justify=justify, overflow="fold", min_width=len(name))
     for one in found:
         table.add_row(*map(cell, compress(host_row(one), shown)))
     console.print(table)

@@ -168,7 +168,7 @@ def _disk(folder: str) -> dict[str, Any]:
     while not os.path.isdir(place):  # noqa: PTH112
         place = os.path.dirname(place)  # noqa: PTH120
     disk = os.statvfs(place)
-    problem = ""
+    problem, denied = "", False
     try:
         descriptor = _nameless(place)
         try:
@@ -178,8 +178,9 @@ def _disk(folder: str) -> dict[str, Any]:
             os.close(descriptor)
     except OSError as error:
         problem = error.strerror or str(error)
+        denied = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
     free = disk.f_bavail * disk.f_frsize
-    return {"disk": place, "free_bytes": free, "disk_problem": problem}
+    return {"disk": place, "free_bytes": free, "disk_problem": problem, "disk_denied": denied}
 
 
 def _nameless(folder: str) -> int:

@@ -94,6 +94,7 @@ _FACTS = _ADDRESSES | {
     "disk": _Text,
     "free_bytes": _Bytes,
     "disk_problem": _Text,
+    "disk_denied": bool,
     "gpus": _list(_object(dict.fromkeys(_GPU_FACTS, _Word)), 1000),
     "gpu_problem": _Text,
     "gpu_processes": _list(_Whole, 10_000),

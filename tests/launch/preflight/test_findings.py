@@ -37,6 +37,13 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
     assert problems(FIT | {"gpus": [T4]}, Requirements(code="c0de", device="gpu")) == []
 
 
+def test_a_checkout_that_cannot_be_written_is_fit_only_if_it_has_the_code() -> None:
+    denied = {"disk_problem": "Read-only file system", "disk_denied": True, "free_bytes": 0}
+    assert problems(FIT | denied, Requirements(code="c0de")) == []
+    (problem, *_) = problems(FIT | denied | {"code": ""}, Requirements())
+    assert "/home/bench cannot be written (Read-only file system)" in problem
+
+
 def test_bfloat16_needs_avx512_on_every_host() -> None:
     wanted = Requirements(code="c0de", bfloat16=True)
     expected = "dtype bfloat16: expected a CPU with AVX-512, got AVX2. Use float32"

@@ -13,7 +13,7 @@ from bench.environment import VARIABLES
 from bench.sweep import Sweep
 from launch.hosts import Login, lease_owner, this_machine
 from launch.preflight.check import interpreter_facts
-from launch.remote.facts import checkout_facts, variables
+from launch.remote.facts import checkout_facts, machine_facts, variables
 from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.line import start_local
 from results.store import Store
@@ -29,6 +29,14 @@ def test_only_variables_that_a_job_reads_are_kept(monkeypatch: pytest.MonkeyPatc
     assert "OMP_NUM_THREADS" in found
     assert "MY_PASSWORD" not in found
     assert variables([]) == {}
+
+
+def test_a_folder_that_takes_no_file_differs_from_a_full_disk(tmp_path: Path) -> None:
+    denied = machine_facts("/sys")
+    assert denied["disk_problem"]
+    assert denied["disk_denied"]
+    found = machine_facts(str(tmp_path))
+    assert (found["disk_problem"], found["disk_denied"]) == ("", False)
 
 
 @pytest.mark.mxnet

@@ -16,6 +16,7 @@ FIT: dict[str, Any] = {
     "cuda": True,
     "disk": "/home/bench",
     "disk_problem": "",
+    "disk_denied": False,
     "free_bytes": 50 << 30,
     "clock_skew": 0.0,
     "holder": {},
