@@ -279,7 +279,7 @@ def _fits(name: Identity, trials: Mapping[str, Trial], words: str) -> bool:
     """Return whether a repeat has the words; without a record, only its name is known."""
     if name.key in trials:
         return is_called(trials[name.key], words)
-    return set(words.split()) <= set(name.name.split())
+    return set(words.split()) <= {*name.name.split(), f"key={name.key}"}
 
 
 def logs_of_try(logs: Path, number: int) -> Path:

@@ -1,5 +1,6 @@
 """Names of a sweep's points, and the words that select points."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from bench.errors import SpecError, error_line, quoted
@@ -7,10 +8,14 @@ from bench.trial import FIELDS, Trial, values_of
 
 # Values of a field to print; a list may have hundreds.
 _MOST = 8
+# Characters of a value in a name, and in a word that selects a point.
+_MOST_TEXT = 40
 # Names of points to print in an error.
 _MOST_NAMES = 30
 # The script of the simulated engine, which only records and results.csv show.
 _SCRIPT = "fake_"
+# The word that selects a point by its key.
+_KEY = "key"
 # The name of a point contains these if they have no default.
 _IN_NAME = ("dtype", "gc_type", "costs")
 # Parts of a trial that one engine has, and a field that engines fill.
@@ -82,21 +87,33 @@ def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
 
 
 def point_names(trials: Sequence[Trial]) -> list[str]:
-    """Return names with the fields that they lack: 'tiny local x2 (lr 0.1)'."""
-    found = []
-    for trial, names in zip(trials, _unnamed(trials), strict=True):
-        text = format_fields(trial, names)
-        found.append(f"{trial.name} ({text})" if text else trial.name)
-    return found
+    """Return names with the fields that they lack: 'tiny local x2 (lr 0.1)'.
+
+    Points whose names are still equal, because long values are cut, also have their keys.
+    """
+    texts = [
+        format_fields(trial, names) for trial, names in zip(trials, _unnamed(trials), strict=True)
+    ]
+    count = Counter((trial.name, text) for trial, text in zip(trials, texts, strict=True) if text)
+    return [
+        f"{trial.name} ({text}{f', key {trial.key}' * (count[trial.name, text] > 1)})"
+        if text
+        else trial.name
+        for trial, text in zip(trials, texts, strict=True)
+    ]
 
 
 def point_words(trials: Sequence[Trial]) -> list[str]:
-    """Return the words that select each point: 'tiny local x2 lr=0.1'."""
+    """Return the words that select each point: 'tiny local x2 lr=0.1'.
+
+    The key of the point replaces values that are no words or too long.
+    """
     found = []
     for trial, names in zip(trials, _unnamed(trials), strict=True):
         words = {name: _word(trial, name) for name in names}
-        more = (f"{name}={word}" for name, word in words.items() if word)
-        found.append(" ".join([trial.name, *more]))
+        more = [f"{name}={word}" for name, word in words.items() if word]
+        key = [] if all(words.values()) else [f"{_KEY}={trial.key}"]
+        found.append(" ".join([trial.name, *more, *key]))
     return found
 
 
@@ -107,7 +124,13 @@ def _unnamed(trials: Sequence[Trial]) -> list[list[str]]:
 
 def format_fields(trial: Trial, names: Sequence[str]) -> str:
     """Return the trial's fields as text: 'dtype bfloat16, gc_type 2bit'."""
-    return ", ".join(f"{name} {format_value(trial.value(name))}" for name in names)
+    texts = ((name, format_value(trial.value(name))) for name in names)
+    return ", ".join(f"{name} {_cut(text)}" for name, text in texts)
+
+
+def _cut(text: str) -> str:
+    half = _MOST_TEXT // 2
+    return text if len(text) <= _MOST_TEXT else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def format_value(value: object) -> str:
@@ -121,20 +144,26 @@ def format_value(value: object) -> str:
 
 
 def _word(trial: Trial, name: str) -> str:
-    """Return the value as one word of a selection; '' if it has a space."""
+    """Return the value as one word of a selection; '' if it is none, or too long."""
+    text = _text(trial, name)
+    return "" if len(text) > _MOST_TEXT or any(one.isspace() for one in text) else text
+
+
+def _text(trial: Trial, name: str) -> str:
     value = trial.value(name)
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else format_value(value)
-    return "" if any(one.isspace() for one in text) else text
+    return ",".join(map(str, value)) if isinstance(value, tuple) else format_value(value)
 
 
 def is_called(trial: Trial, words: str) -> bool:
-    """Return whether all words fit: words of the trial's name, or FIELD=VALUE."""
+    """Return whether all words fit: words of the trial's name, FIELD=VALUE or key=KEY."""
     name = set(trial.name.split())
     return all(word in name or _has(trial, word) for word in words.split())
 
 
 def _has(trial: Trial, word: str) -> bool:
     name, _, text = word.partition("=")
+    if name == _KEY:
+        return text == trial.key
     if name not in FIELDS:
         return False
     value = trial.value(name)
@@ -143,7 +172,7 @@ def _has(trial: Trial, word: str) -> bool:
             return bool(float(text) == value)
         except ValueError:
             return False
-    return text == _word(trial, name) or (name == "network" and text == trial.network_name)
+    return text == _text(trial, name) or (name == "network" and text == trial.network_name)
 
 
 def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:

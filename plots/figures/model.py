@@ -203,8 +203,9 @@ def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
     found = []
     for store, members in stores.items():
         names = _varied(members)
-        texts = grouped((format_fields(row.trial, names), row) for row in members)
-        for more, some in texts.items():
+        families = grouped((tuple(map(row.trial.value, names)), row) for row in members)
+        for some in families.values():
+            more = format_fields(some[0].trial, names)
             found.append((f"{store}, {more}" if more else store, some))
     return found
 

@@ -166,8 +166,9 @@ const LABEL_FONT = { size: 11, family: "system-ui, sans-serif" };
 const AXIS_FONT = { ...LABEL_FONT, size: 12 };
 const ruler = document.createElement("canvas").getContext("2d");
 
+/** Cut a long name in its middle: lines of one network differ in their last words. */
 function labelText({ end }) {
-  return end.length > 24 ? `${end.slice(0, 23)}…` : end;
+  return end.length > 24 ? `${end.slice(0, 8)}…${end.slice(-15)}` : end;
 }
 
 function textWidth(text, { size, family }) {

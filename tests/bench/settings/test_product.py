@@ -1,6 +1,7 @@
 """Any field of a sweep can be a list; variants and exclusions shape the product."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,19 @@ def test_names_and_words_of_points_hold_what_varies(tmp_path: Path) -> None:
     assert chosen(found, "lr=0.20") == [found[1], found[3]]
     with pytest.raises(SpecError, match=r"got 'lr=x'\. The points: tiny local x1 batch_per_dev"):
         chosen(found, "lr=x")
+
+
+def test_points_with_long_values_or_spaces_are_selected_by_their_keys(tmp_path: Path) -> None:
+    code, long = "import time; print('images/sec: {devices}', \"a\")", "x" * 50
+    commands = [["python3", "-c", code], *(["prog", f"{long}{n}{long}"] for n in (1, 2))]
+    text = (
+        "engine = 'command'\nformat = 'horovod-synthetic'\nnetwork = 'tiny'\n"
+        "batch_per_device = 8\ndevices = 2\n"
+    )
+    text += "".join(f"[[points]]\ncommand = {json.dumps(one)}\n" for one in commands)
+    found = trials(tmp_path, text)
+    words, names = point_words(found), point_names(found)
+    assert [chosen(found, one) for one in words] == [[one] for one in found]
+    assert all(f"key={trial.key}" in one for trial, one in zip(found, words, strict=True))
+    assert len(set(names)) == 3
+    assert max(map(len, names)) < 110
