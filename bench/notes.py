@@ -146,6 +146,8 @@ INTERFERENCE = frozenset(
         *(NoteKind.CLOCK_FELL, NoteKind.GPU_PROGRAMS),
     }
 )
+# Kinds that report a throughput which the times beside it contradict.
+CONTRADICTED = frozenset({NoteKind.LOG_DOUBTFUL, NoteKind.PRINTED_CONTRADICTED})
 # Kinds that report windows without a steady state.
 UNSTEADY = frozenset({NoteKind.NOT_STEADY, NoteKind.DRIFT})
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from bench.notes import UNSTEADY, Note, NoteKind, sentence
+from bench.notes import CONTRADICTED, UNSTEADY, Note, NoteKind, sentence
 from plots.failed_repeats import earlier_items
 from plots.figures.model import TRAINING, drawable, lines, network_label
 from plots.format import (
@@ -52,7 +52,8 @@ def size(row: ScalingRow) -> tuple[int, float]:
 def largest_points(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """Return each network's fastest point on the most devices.
 
-    Skips oversubscribed points and points whose CI is wider than their throughput.
+    Skips oversubscribed points, points whose CI is wider than their throughput, and points whose
+    throughput other times contradict.
     """
     return _largest(_reliable_rows(rows))
 
@@ -121,26 +122,34 @@ def _time_text(row: ScalingRow, found: TimeToAccuracy) -> str:
 @kept_by_items
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     good = drawable([row for row in rows if not row.emulated])
-    return [row for row in good if row.rate and not is_uninformative(row.rate.ratio)]
+    return [row for row in good if row.rate and not _fault(row)]
+
+
+def _fault(row: ScalingRow) -> str:
+    """Return why a measured point supports no claim; '' if it does."""
+    if row.rate and is_uninformative(row.rate.ratio):
+        return "as too uncertain"
+    contradicted = not CONTRADICTED.isdisjoint(row.headline_kinds)
+    return "as contradicted by the times of its lines" if contradicted else ""
 
 
 def _left_out(rows: Sequence[ScalingRow], tops: Sequence[ScalingRow]) -> Iterator[Item]:
-    """Yield the points as large as their network's top that are too uncertain to use.
+    """Yield the points as large as their network's top that support no claim.
 
     Also the largest ones of networks without a usable point.
     """
     good = drawable([row for row in rows if not row.emulated])
     largest = {network_label(row): row.trial.layout.devices for row in tops}
-    unusable = [row for row in good if row.rate and is_uninformative(row.rate.ratio)]
+    unusable = [row for row in good if row.rate and _fault(row)]
     for row in unusable:
         largest.setdefault(network_label(row), max(_devices(unusable, network_label(row))))
-    named = [
-        f"{row.name} ({significant(row.rate.images_per_second)} images/s)"
+    named = grouped(
+        (_fault(row), f"{row.name} ({significant(row.rate.images_per_second)} images/s)")
         for row in unusable
         if row.rate and row.trial.layout.devices >= largest[network_label(row)]
-    ]
-    if named:
-        yield Item(f"Left out as too uncertain: {_named(named)}.", caveat=True)
+    )
+    for why, some in named.items():
+        yield Item(f"Left out {why}: {_named(some)}.", caveat=True)
 
 
 def _devices(rows: Sequence[ScalingRow], network: str) -> list[int]:
@@ -243,6 +252,8 @@ def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
             for row in good
             if (base := row.scalings.get(name))
             and base.baseline != baseline_of(row.trial)
+            # On one host it only compares two kvstores.
+            and (name != "host" or row.trial.worker_hosts > 1)
             and not is_uninformative(base.efficiency)
         ]
         if based:

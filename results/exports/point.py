@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from bench.errors import error_line
-from bench.notes import NoteKind
+from bench.notes import CONTRADICTED
 from bench.settings.point_names import format_value, varying
 from bench.trial import Trial
 from results.errors import StoreError
@@ -79,14 +79,11 @@ def training_points(run: Run) -> list[ExportPoint]:
     ]
 
 
-_DOUBTFUL = {NoteKind.LOG_DOUBTFUL, NoteKind.PRINTED_CONTRADICTED}
-
-
 def standing(row: ScalingRow) -> str:
     """Return 'measured' or caveats: rehearsal, imported, reported, `doubtful`, ..."""
     words = {
         row.standing: row.standing != "measured",
-        "doubtful": not _DOUBTFUL.isdisjoint(row.headline_kinds),
+        "doubtful": not CONTRADICTED.isdisjoint(row.headline_kinds),
         "emulated": row.emulated,
         "unstable": row.status == "unstable",
     }

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from bench.notes import Note, NoteKind
 from plots.items import Item, shortened
 from plots.summary import caveats, key_items, summary, summary_items
 from results.record import Record
@@ -99,6 +100,21 @@ def test_efficiency_is_told_against_each_base() -> None:
     assert "), 70 ± 3 % of ideal" in text
     assert "Efficiency vs 1 host (alexnet dist_sync x8): 93 ± 4 %; vs 1 worker (" in text
     assert "servers share CPU cores with the workers" in text
+
+
+def test_efficiency_vs_1_host_is_of_points_on_several_hosts() -> None:
+    both = [*three(), point(4, 27, **DIST)]
+    assert "Efficiency vs 1 host" not in said(both)
+
+
+def test_a_throughput_that_its_own_times_contradict_is_left_out() -> None:
+    contradicted = (Note(NoteKind.PRINTED_CONTRADICTED, {"factor": 4.0}),)
+    fast = point(4, 900, kvstore="dist_sync", devices_per_host=4)
+    fast = dataclasses.replace(fast, notes=contradicted)
+    text = said([*three(), fast])
+    assert "alexnet (local) 30.0 images/s" in text
+    assert "Left out as contradicted by the times of its lines: alexnet dist_sync x4 (90" in text
+    assert "No point supports a performance claim." in said([fast])
 
 
 def test_a_run_without_its_base_says_that_scaling_cannot_be_told() -> None:
