@@ -4,7 +4,6 @@ MXNet silently treats any name that contains "dist" as a distributed kvstore and
 name as a local one. A typing error would then look like perfect scaling.
 """
 
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,8 @@ COMMS = {
 # For kvstores with servers, and for all-reduce.
 TERNARY = "ternary"
 COMPRESSIONS = ("none", "2bit", TERNARY)
+# MXNet keeps the threshold of 2bit as a 32-bit number and rejects 0.
+_LEAST_THRESHOLD = 1e-37
 # Communication hooks of PyTorch's DistributedDataParallel.
 HOOKS = ("fp16", "bf16", "powersgd")
 # How ps-lite sends messages: over TCP, and over TCP in slices by priority.
@@ -66,8 +67,9 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
         raise SpecError(
             error_line("gc_type", expected=f"one of {', '.join(COMPRESSIONS)}", got=quoted(kind))
         )
-    if not math.isfinite(threshold) or threshold <= 0:
-        raise SpecError(error_line("gc_threshold", expected="a number above 0", got=threshold))
+    if not threshold >= _LEAST_THRESHOLD:
+        expected, got = f"a number of at least {_LEAST_THRESHOLD:g}", f"{threshold:g}"
+        raise SpecError(error_line("gc_threshold", expected=expected, got=got))
     if kind == "none":
         return
     if kind == TERNARY and store != ALL_REDUCE:

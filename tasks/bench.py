@@ -374,10 +374,12 @@ def bench_sbatch(  # type: ignore[no-untyped-def]
     Submit it with sbatch. The job allocates the nodes, runs the sweep on them with srun in place
     of SSH, and builds the report. Submitted again, it resumes the sweep.
     """
+    from bench.sweep import load_sweep
     from launch.hostfile import MOST
     from launch.hosts import ROOT, pretend
     from launch.job.batch_script import TEMPLATE, BatchJob, script_lines
 
+    load_sweep(sweep)
     count = parse_int("--nodes", nodes, most=MOST)
     gpus = parse_int("--gpus-per-node", gpus_per_node, most=MOST) if gpus_per_node else 0
     if not (devices_per_node or gpus):

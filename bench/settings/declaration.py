@@ -109,9 +109,9 @@ def checked(name: str, kind: Any, value: Any) -> Any:
         return None
     if not _is_a(plain, value):
         a = "" if plain is bool else "a "
-        raise SpecError(
-            error_line(name, expected=f"{a}{_WORDS[plain.__name__]}", got=quoted(value))
-        )
+        large = plain is float and isinstance(value, int | float) and not isinstance(value, bool)
+        expected = f"{a}{_WORDS[plain.__name__]}{f' below {_LARGEST:g}' * large}"
+        raise SpecError(error_line(name, expected=expected, got=quoted(value)))
     return _bounded(name, plain(value))
 
 

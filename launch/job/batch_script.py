@@ -12,6 +12,7 @@ from launch.remote.errors import LaunchError, error_line
 TEMPLATE = "srun --overlap --nodes=1 --ntasks=1 --cpu-bind=none --nodelist={host}"
 # sbatch reads its own lines with its own quoting, so that their values have no odd characters.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+-]*")
+_TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}|infinite|unlimited", re.ASCII | re.IGNORECASE)
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 # SIGTERM so long before the time limit lets a sweep end its processes.
 _WARNING_SECONDS = 60
@@ -43,7 +44,12 @@ def script_lines(job: BatchJob) -> Iterator[str]:
     yield f"#SBATCH --job-name={_ODD.sub('-', job.name).strip('-.')[:64] or 'sweep'}"
     yield f"#SBATCH --nodes={job.nodes}"
     yield "#SBATCH --exclusive"
+    yield "#SBATCH --mem=0"  # all memory of each node
     yield f"#SBATCH --signal=B:TERM@{_WARNING_SECONDS}"
+    if job.requests.get("time") and not _TIME.fullmatch(job.requests["time"]):
+        expected, got = "a time such as 90, 4:00:00 or 1-12:00:00", quoted(job.requests["time"])
+        fix = "Give days-hours:minutes:seconds"
+        raise LaunchError(error_line("--time", expected=expected, got=got, fix=fix))
     for option, value in job.requests.items():
         if value and not _PLAIN.fullmatch(value):
             raise LaunchError(

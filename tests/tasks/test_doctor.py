@@ -38,7 +38,7 @@ def test_the_parts_of_a_machine_are_measured_and_its_limits_named(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("machine: processor ")
     (row,) = re.findall(r"^ +tiny +8 .*", done.stdout, re.MULTILINE)
-    assert re.search(r"\d s +≤ \d+ % +\d+ MiB +\d+ *$", row)
+    assert re.search(r"\d +≤ \d+ % +\d+ +\d+ *$", row)
     assert "one raw TCP connection: " in done.stdout
     assert "\nlimits:" in done.stdout
     assert (run / "records.jsonl").read_text().count("\n") == 2

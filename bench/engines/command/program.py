@@ -36,6 +36,8 @@ _MOST_BYTES = 1 << 16
 # A format whose logs do not show how workers exchange gradients.
 _UNNAMED = "unknown"
 _MODES = ("synthetic", "real")
+# Options of Python that end its options with code, and those whose value is the next word.
+_PYTHON_CODE, _PYTHON_VALUES = re.compile("-[A-Za-z]*c.*", re.DOTALL), {"-W", "-X"}
 # As `launch.launch --style mpi` has them: HOST:DEVICES,...
 HOSTS, PORT = "MXSCALE_HOSTS", "MXSCALE_PORT"
 
@@ -158,9 +160,18 @@ def _command(trial: "Trial", role: str, index: int) -> tuple[str, ...]:
 
 def program_name(words: Sequence[str]) -> str:
     """Return the program's name; of Python, that of the script or module."""
-    if PurePath(words[0]).name.startswith("python"):
-        words = [*(one for one in words[1:] if not one.startswith("-")), words[0]]
-    return PurePath(words[0]).name
+    name = PurePath(words[0]).name
+    if not name.startswith("python"):
+        return name
+    rest = iter(words[1:])
+    for word in rest:
+        if _PYTHON_CODE.fullmatch(word):
+            return name
+        if word in _PYTHON_VALUES:
+            next(rest, "")
+        elif not word.startswith("-"):
+            return PurePath(word).name
+    return name
 
 
 def reported_by(trial: "Trial") -> str:

@@ -110,7 +110,7 @@ class _Measurement:
                     self.name,
                     expected=f"lines with a throughput in format {self._format}, enough for a "
                     f"window",
-                    got=f"none in {reader.lines} lines{first}",
+                    got=f"none in {reader.lines} line{'s' * (reader.lines != 1)}{first}",
                     fix="Check format and steps_per_window, and that the program prints it",
                 )
             )

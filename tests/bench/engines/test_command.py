@@ -30,7 +30,16 @@ def test_one_process_stands_for_the_whole_job() -> None:
     assert (one.layout.kvstore, one.measuring.steps_per_window) == ("horovod", 10)
     assert trial(format="tf-cnn").layout.kvstore == "program"
     assert reported_by(one) == "reported by horovodrun (horovod-synthetic)"
-    assert reported_by(trial(command=["python3", "-u", "a/b.py"])).startswith("reported by b.py (")
+    for words, name in {
+        ("python3", "-u", "a/b.py"): "b.py",
+        ("python3", "-W", "ignore", "-X", "dev", "b.py"): "b.py",
+        ("python3", "-m", "torch.run", "-c"): "torch.run",
+        ("/usr/bin/python3.11", "-c", "print(1)/2", "x"): "python3.11",
+        ("python3", "-Sc", "print(1)"): "python3",
+        ("python3",): "python3",
+        ("bin/b", "-c"): "b",
+    }.items():
+        assert reported_by(trial(command=list(words))).startswith(f"reported by {name} (")
 
 
 def test_the_process_gets_hosts_slots_and_a_port() -> None:

@@ -37,7 +37,11 @@ for _ in range(5):
     [
         ({"kvstore": "local"}, "a kvstore with servers"),
         ({"gc_type": "1bit"}, "expected one of none, 2bit"),
-        ({"gc_threshold": 0.0}, "gc_threshold: expected a number above 0"),
+        ({"gc_threshold": 0.0}, "gc_threshold: expected a number of at least 1e-37, got 0"),
+        ({"gc_threshold": 1e-50}, "gc_threshold: expected a number of at least 1e-37, got 1e-50"),
+        ({"gc_threshold": 1e39}, r"gc_threshold: expected a number below 1e\+30, got 1e\+39"),
+        ({"gc_threshold": math.inf}, r"gc_threshold: expected a number below 1e\+30, got inf"),
+        ({"gc_threshold": math.nan}, r"gc_threshold: expected a number below 1e\+30, got nan"),
         ({"dtype": "float16", "device": "gpu"}, "expected float32 gradients"),
     ],
 )

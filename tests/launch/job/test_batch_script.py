@@ -66,12 +66,16 @@ def test_lines_of_sbatch_have_plain_values_only() -> None:
         "#SBATCH --job-name=a-b-SBATCH---wrap-x",
         "#SBATCH --nodes=2",
         "#SBATCH --exclusive",
+        "#SBATCH --mem=0",
         "#SBATCH --signal=B:TERM@60",
         "#SBATCH --time=1-00:00:00",
     ]
     for value in ("a b", "x\n#SBATCH --wrap=y", "-w", "$(id)", "'"):
         with pytest.raises(LaunchError, match="--partition: expected letters, digits and"):
             list(script_lines(job("/t", partition=value)))
+    for value in ("banana", "1-2-3", "4:00:00:00", "-1", "٣"):
+        with pytest.raises(LaunchError, match="--time: expected a time such as"):
+            list(script_lines(job("/t", time=value)))
     with pytest.raises(LaunchError, match="script: expected plain words, got"):
         list(script_lines(job("/t\nexit 0")))
 
@@ -86,7 +90,7 @@ def test_the_task_prints_a_script_for_a_sweep(
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("# Edit the lines of SBATCH")
     assert lines[2:4] == ["#SBATCH --job-name=seed", "#SBATCH --nodes=4"]
-    assert lines[6:8] == ["#SBATCH --gpus-per-node=8", "#SBATCH --time=4:00:00"]
+    assert lines[7:9] == ["#SBATCH --gpus-per-node=8", "#SBATCH --time=4:00:00"]
     assert lines[-2] == f"cd -- {ROOT} || exit 1"
     assert lines[-1] == (
         f"exec .venv/bin/fab bench.sweep seed '--via={TEMPLATE}' --tree={ROOT} "
