@@ -1,10 +1,10 @@
 """Summary of one record without the raw windows of its ranks; stragglers."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from statistics import NormalDist, fmean, median, stdev
+from statistics import NormalDist, fmean, stdev
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -29,6 +29,7 @@ from results.record import (
     Validation,
     conditions,
     grouped,
+    joined,
     notes_of,
 )
 
@@ -70,7 +71,7 @@ def _slow(ranks: Sequence[RateRank], looked_at: int) -> list[Straggler]:
     probes = min((len(rank.own_seconds) for rank in ranks), default=0)
     if len(ranks) < 2 or probes < _LEAST_PROBES:
         return []
-    logs = np.log([rank.own_seconds[:probes] for rank in ranks])
+    logs = np.log(joined(rank.own_seconds[:probes] for rank in ranks).reshape(-1, probes))
     excess = logs - _median_of_others(logs)
     spread = excess.std(axis=1, ddof=1)
     noise = np.maximum(spread, np.median(spread)) / math.sqrt(probes)
@@ -123,16 +124,16 @@ class RankSpeed(NamedTuple):
 _TEXTS = ("host", "process")
 _INTEGERS = ("rank", "memory_bytes", "device_memory_bytes")
 _Column = Any  # an array, a tuple of texts, or None
+_NO_RANKS: Mapping[str, Sequence[Any]] = dict.fromkeys(RankSpeed._fields, ())
 
 
 class RankSpeeds(Sequence[RankSpeed]):
     """The speeds of a job's ranks, one array per field to save memory."""
 
-    def __init__(self, speeds: Sequence[RankSpeed] = ()) -> None:
-        """Keep the values of these ranks."""
-        self._length = len(speeds)
-        columns = zip(*speeds, strict=True) if speeds else [()] * len(RankSpeed._fields)
-        self._columns = list(map(_column, RankSpeed._fields, columns))
+    def __init__(self, columns: Mapping[str, Sequence[Any] | Numbers] = _NO_RANKS) -> None:
+        """Keep the values of each field of a RankSpeed; NaN or None for missing ones."""
+        self._length = len(columns["rank"])
+        self._columns = [_column(name, columns[name]) for name in RankSpeed._fields]
 
     def __iter__(self) -> Iterator[RankSpeed]:
         """Yield the speed of each rank."""
@@ -170,15 +171,15 @@ class RankSpeeds(Sequence[RankSpeed]):
 _LACKING = int(np.iinfo(np.int64).min)
 
 
-def _column(name: str, values: Sequence[Any]) -> _Column:
+def _column(name: str, values: Sequence[Any] | Numbers) -> _Column:
     """Return the values of a field; None if all are missing."""
     if name in _TEXTS:
         return _shared(tuple(values))
+    if isinstance(values, np.ndarray):
+        return None if np.isnan(values).all() else values
     if all(one is None for one in values):
         return None
-    if name in _INTEGERS:
-        return np.array([_LACKING if one is None else one for one in values], np.int64)
-    return np.array([math.nan if one is None else one for one in values], np.float64)
+    return np.array([_LACKING if one is None else one for one in values], np.int64)
 
 
 def _values(column: _Column, length: int) -> Sequence[Any]:
@@ -422,22 +423,39 @@ def _medians(rows: Numbers) -> Numbers:
     return middles
 
 
+def _figures(
+    series: Sequence[Sequence[float]], least: int, figure: Callable[[Numbers], Numbers]
+) -> Numbers:
+    """Return a figure of each series, at once for those of one length; NaN below `least` values."""
+    found = np.full(len(series), math.nan)
+    for length, places in grouped((len(one), n) for n, one in enumerate(series)).items():
+        if length >= least:
+            found[places] = figure(joined(series[n] for n in places).reshape(-1, length))
+    return found
+
+
 def rank_speeds(ranks: Sequence[RateRank], job: JobWindows, trial: Trial) -> RankSpeeds:
     """Return the speed of each rank in the job's counted windows, ordered by rank."""
+    order = sorted(range(len(ranks)), key=lambda place: ranks[place].rank)
+    ranks = [ranks[place] for place in order]
+    first, end = job.found.dropped, len(job.each)
+    seconds = job.seconds[order, first:]
     steps = sum(images for _, images in job.counting) / trial.global_batch
-    seconds = job.seconds[:, job.found.dropped :]
-    middles, sums = _medians(seconds).tolist(), seconds.sum(axis=1).tolist()
-    found = []
-    counted, windows = slice(job.found.dropped, len(job.each)), len(job.counting)
-    for rank, middle, whole in zip(ranks, middles, sums, strict=True):
-        cpu = rank.cpu_seconds[counted]
-        own = median(rank.own_seconds) if rank.own_seconds else None
-        share = sum(cpu) / whole if cpu else None
-        memory = _bytes(rank, HOST_MEMORY), _bytes(rank, DEVICE_MEMORY)
-        waits = [
-            math.fsum(one) / steps if len(one) == windows else None
-            for one in (rank.input_wait[counted], rank.run_delay[counted])
-        ]
-        speed = (middle, own, share, *memory, *waits)
-        found.append(RankSpeed(rank.rank, rank.host, rank.process, *speed))
-    return RankSpeeds(sorted(found, key=lambda one: one.rank))
+
+    def total(series: Sequence[Sequence[float]]) -> Numbers:
+        return _figures(series, end, lambda rows: rows[:, first:end].sum(axis=1))
+
+    return RankSpeeds(
+        {
+            "rank": [one.rank for one in ranks],
+            "host": [one.host for one in ranks],
+            "process": [one.process for one in ranks],
+            "seconds": _medians(seconds),
+            "own_seconds": _figures([one.own_seconds for one in ranks], 1, _medians),
+            "cpu_share": total([one.cpu_seconds for one in ranks]) / seconds.sum(axis=1),
+            "memory_bytes": [_bytes(one, HOST_MEMORY) for one in ranks],
+            "device_memory_bytes": [_bytes(one, DEVICE_MEMORY) for one in ranks],
+            "input_wait": total([one.input_wait for one in ranks]) / steps,
+            "run_delay": total([one.run_delay for one in ranks]) / steps,
+        }
+    )

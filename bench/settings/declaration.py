@@ -109,7 +109,7 @@ def checked(name: str, kind: Any, value: Any) -> Any:
         return None
     if not _is_a(plain, value):
         a = "" if plain is bool else "a "
-        large = plain is float and isinstance(value, int | float) and not isinstance(value, bool)
+        large = plain is float and type(value) in {int, float} and not math.isnan(value)
         expected = f"{a}{_WORDS[plain.__name__]}{f' below {_LARGEST:g}' * large}"
         raise SpecError(error_line(name, expected=expected, got=quoted(value)))
     return _bounded(name, plain(value))

@@ -41,7 +41,7 @@ for _ in range(5):
         ({"gc_threshold": 1e-50}, "gc_threshold: expected a number of at least 1e-37, got 1e-50"),
         ({"gc_threshold": 1e39}, r"gc_threshold: expected a number below 1e\+30, got 1e\+39"),
         ({"gc_threshold": math.inf}, r"gc_threshold: expected a number below 1e\+30, got inf"),
-        ({"gc_threshold": math.nan}, r"gc_threshold: expected a number below 1e\+30, got nan"),
+        ({"gc_threshold": math.nan}, "gc_threshold: expected a number, got nan"),
         ({"dtype": "float16", "device": "gpu"}, "expected float32 gradients"),
     ],
 )
