@@ -343,18 +343,19 @@ def _read_all(folder: Path, names: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield size and SHA-256 of each file of a folder; StoreError if unreadable."""
     with store_errors(folder, "read"):
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    name = ""
+    name, buffer = "", bytearray(_SMALL_BYTES)
+    buffers, data = [buffer], memoryview(buffer)
     try:
         for name in names:
             # A pipe in place of a file has no content then.
             file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=place)
             try:
-                data = os.read(file, _SMALL_BYTES)
-                size, sha256 = len(data), hashlib.sha256(data)
-                while len(data) == _SMALL_BYTES:
-                    data = os.read(file, _SMALL_BYTES)
-                    size += len(data)
-                    sha256.update(data)
+                size = read = os.readv(file, buffers)
+                sha256 = hashlib.sha256(data[:read])
+                while read == _SMALL_BYTES:
+                    read = os.readv(file, buffers)
+                    size += read
+                    sha256.update(data[:read])
             finally:
                 os.close(file)
             yield size, sha256.hexdigest()
