@@ -37,7 +37,8 @@ _MOST_BYTES = 1 << 16
 _UNNAMED = "unknown"
 _MODES = ("synthetic", "real")
 # Options of Python that end its options with code, and those whose value is the next word.
-_PYTHON_CODE, _PYTHON_VALUES = re.compile("-[A-Za-z]*c.*", re.DOTALL), {"-W", "-X"}
+_PYTHON_CODE = re.compile("-[bBdEhiIOPqRsSuvVx]*c.*", re.DOTALL)
+_PYTHON_VALUES = {"-W", "-X"}
 # As `launch.launch --style mpi` has them: HOST:DEVICES,...
 HOSTS, PORT = "MXSCALE_HOSTS", "MXSCALE_PORT"
 

@@ -36,6 +36,7 @@ def test_one_process_stands_for_the_whole_job() -> None:
         ("python3", "-m", "torch.run", "-c"): "torch.run",
         ("/usr/bin/python3.11", "-c", "print(1)/2", "x"): "python3.11",
         ("python3", "-Sc", "print(1)"): "python3",
+        ("python3", "-Wonce", "b.py"): "b.py",
         ("python3",): "python3",
         ("bin/b", "-c"): "b",
     }.items():
