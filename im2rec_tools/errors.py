@@ -26,7 +26,7 @@ def error_line(
     facts = ", ".join(filter(None, (wanted, found)))
     what = "; ".join(filter(None, (facts, problem)))
     head = f"{where}: {what}" if str(where) else what
-    return f"{head}. {fix}" if fix else head
+    return f"{head.rstrip('.')}. {fix}" if fix else head
 
 
 def quoted(value: object) -> str:

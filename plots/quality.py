@@ -50,9 +50,13 @@ def _next(run: Run, rows: Sequence[ScalingRow]) -> str:
     """Return the next step as a sentence; '' if none is known to help."""
     if rest := _rest_command(run):
         return f" Next: {rest}"
+    # Reported figures are indicative at best; their windows are those that a program prints.
+    rows = [row for row in rows if not row.trial.reported]
     command, steps = next_command(run, rows), _enough_steps(rows)
     if command and steps:
-        return f" Next: set steps_per_window = {steps} in the sweep, then {command}"
+        reported = any(row.trial.reported for row in run.rows)
+        which = "of the points that mxscale measures" if reported else "in the sweep"
+        return f" Next: set steps_per_window = {steps} {which}, then {command}"
     return f" Next: {command}" if command else ""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.notes import CONTRADICTED, UNSTEADY, Note, NoteKind, sentence
 from plots.failed_repeats import earlier_items
-from plots.figures.model import TRAINING, drawable, lines, network_label
+from plots.figures.model import TRAINING, drawable, lines, network_label, scalable
 from plots.format import (
     STATUS_WORDS,
     format_interval,
@@ -67,8 +67,20 @@ def _top_items(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
     sizes = {(network_label(row), row.trial.layout.devices) for row in tops}
     rivals = [row for row in good if (network_label(row), row.trial.layout.devices) in sizes]
     real = "Highest throughput of each network on" if len(rivals) > len(tops) else "On"
+    hidden = {
+        (network_label(row), row.trial.layout.devices)
+        for row in _undrawn([one for one in rows if not one.emulated])
+    }
+    if not sizes.isdisjoint(hidden):
+        real = "Highest throughput of each network in the figure on"
     where = f"{'Scripted results on' if scripted else real} {_most_devices(tops, rows)}"
     yield Item(f"{where}{_ideal(tops)}", tuple(_network_texts(tops, good)))
+
+
+def _undrawn(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+    """Return the points that only the table has, because several settings vary."""
+    drawn = set(map(id, drawable(rows)))
+    return [row for row in scalable(rows) if id(row) not in drawn]
 
 
 def _scaling_caveats(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[Item]:
@@ -463,7 +475,7 @@ def _provenance(run: Run) -> Iterator[str]:
             "here is a measurement."
         )
     if run.sources:
-        whole = all(one.source for row in run.rows for one in row.repeats)
+        whole = all(one.source for row in run.rows for one in row.repeats if one.samples)
         which = "These figures were" if whole else "Some of these figures were"
         yield f"{which} not measured by mxscale. Source: {enumeration(run.sources, 2)}."
 

@@ -426,7 +426,10 @@ def _medians(rows: Numbers) -> Numbers:
 def _figures(
     series: Sequence[Sequence[float]], least: int, figure: Callable[[Numbers], Numbers]
 ) -> Numbers:
-    """Return a figure of each series, at once for those of one length; NaN below `least` values."""
+    """Return a figure of each series; NaN for those of fewer than `least` values.
+
+    All series of one length are computed at once.
+    """
     found = np.full(len(series), math.nan)
     for length, places in grouped((len(one), n) for n, one in enumerate(series)).items():
         if length >= least:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import error_line, quoted
-from bench.settings.point_names import is_called
+from bench.settings.point_names import is_called, point_words
 from bench.settings.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
@@ -80,7 +80,8 @@ class Run:
     @cached_property
     def sources(self) -> list[str]:
         """The sources of imported or reported figures, each once; else empty."""
-        return list(dict.fromkeys(source for row in self.rows for source in row.sources))
+        known = (row for row in self.rows if row.rate)
+        return list(dict.fromkeys(source for row in known for source in row.sources))
 
     @cached_property
     def rehearsal(self) -> bool:
@@ -263,7 +264,8 @@ def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identit
     ]
     if not wanted:
         asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
-        known = ", ".join(sorted({name.name for name in found.values()}))
+        selecting = dict(zip(trials, point_words([*trials.values()]), strict=True))
+        known = ", ".join(sorted({selecting.get(one.key, one.name) for one in found.values()}))
         problem = f"no point with logs has {asked}; those with logs: {known}"
         raise StoreError(error_line(folder, problem=problem, fix="Choose one of them with --point"))
 

@@ -374,6 +374,7 @@ def bench_sbatch(  # type: ignore[no-untyped-def]
     Submit it with sbatch. The job allocates the nodes, runs the sweep on them with srun in place
     of SSH, and builds the report. Submitted again, it resumes the sweep.
     """
+    from bench.settings.point_names import chosen
     from bench.sweep import load_sweep
     from launch.hostfile import MOST
     from launch.hosts import ROOT, pretend
@@ -387,10 +388,18 @@ def bench_sbatch(  # type: ignore[no-untyped-def]
         raise SpecError(error_line("--devices-per-node", expected=expected, got="none", fix=fix))
     devices = parse_int("--devices-per-node", devices_per_node or str(gpus), most=MOST)
     what = sweep_for_hosts(pretend(count, devices), sweep, {}, "")
+    if not gpus and any(trial.layout.device == "gpu" for trial in what.trials):
+        echo(
+            "note: the sweep trains on GPUs, and the script requests none: --gpus-per-node N",
+            err=True,
+        )
     words = [sweep, f"--via={TEMPLATE}", f"--tree={ROOT}", f"--devices-per-node={devices}"]
     words += [f"--run={run}"] if run else []
     words += _more_words(options)
-    _check_values(_sweep_values(words))
+    given = _sweep_values(words)
+    _check_values(given)
+    if given["point"]:
+        chosen(what.trials, given["point"])
     requests = {"gpus-per-node": str(gpus or ""), "time": time}
     job = BatchJob(
         name=what.name,

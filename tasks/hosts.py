@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,6 +181,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
     Each log has a heading with the host and the process.
     """
     from launch.job.logs import files_of, is_started, lines_of
+    from results.reader import asked_names
     from results.run import job_with_logs, logs_of_try, newest_with_logs
     from results.worker_log import process_hosts
 
@@ -200,7 +202,11 @@ def hosts_logs(  # type: ignore[no-untyped-def]
                 got=quoted(process),
             )
         )
-    echo(f"# {name.name}, repeat {name.repeat + 1}: {short_path(logs)}")
+    names: dict[str, str] = {}
+    with suppress(StoreError):  # points of another version
+        names = asked_names(folder)
+    shown = names.get(name.key, name.name)
+    echo(f"# {shown}, repeat {name.repeat + 1}: {short_path(logs)}")
     damaged = []
     for one in [process] if process else hosts:
         files = [path for path in files_of(logs, one) if path.stat().st_size]
@@ -208,6 +214,8 @@ def hosts_logs(  # type: ignore[no-untyped-def]
         echo("", f"# {hosts[one]} {one}: {' '.join(path.name for path in files) or silent}")
         try:
             echo(*deque(lines_of(logs, one), maxlen=count))
+        except BrokenPipeError:  # of stdout
+            raise
         except OSError as error:
             damaged.append(f"{one}: {brief(error)}")
     if damaged:

@@ -330,7 +330,7 @@ def plan_line(points: Sequence[PointForecast], hosts: Sequence[Host]) -> str:
 
 def product_lines(trials: Sequence[Trial]) -> list[str]:
     """Return the line 'varies: kvstore (local, dist_sync), devices (1, 2)', if any."""
-    from bench.settings.point_names import format_value, varying
+    from bench.settings.point_names import short_value, varying
     from plots.format import list_names
 
     values: dict[str, list[str]] = {
@@ -340,7 +340,7 @@ def product_lines(trials: Sequence[Trial]) -> list[str]:
         "devices": [str(trial.layout.devices) for trial in trials],
     }
     for name in varying(trials):
-        values[name] = [format_value(trial.value(name)) for trial in trials]
+        values[name] = [short_value(trial.value(name)) for trial in trials]
     distinct = {name: list(dict.fromkeys(some)) for name, some in values.items()}
     parts = [
         f"{name} ({list_names(some, _MOST_VALUES, ', ')})"

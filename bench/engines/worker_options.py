@@ -80,9 +80,12 @@ def _batch_and_devices(trial: "Trial") -> tuple[str, ...]:
 
 def check_options(trial: "Trial", engine: tuple[str, ...] = ()) -> None:
     """Check further worker options as a worker does; none may duplicate a field."""
-    if trial.program.command and not trial.scripted:
-        got, fix = quoted(trial.engine), "Set engine = 'command', or leave it out"
-        raise SpecError(error_line("command", expected="engine 'command'", got=got, fix=fix))
+    own = trial.program
+    given = {"command": own.command, "format": own.format, "printers": own.printers > 1}
+    for name, is_given in given.items():
+        if is_given and not trial.scripted:
+            got, fix = quoted(trial.engine), "Set engine = 'command', or leave it out"
+            raise SpecError(error_line(name, expected="engine 'command'", got=got, fix=fix))
     if not trial.mxnet.options:
         return
     for option in trial.mxnet.options:

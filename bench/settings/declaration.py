@@ -109,7 +109,8 @@ def checked(name: str, kind: Any, value: Any) -> Any:
         return None
     if not _is_a(plain, value):
         a = "" if plain is bool else "a "
-        large = plain is float and type(value) in {int, float} and not math.isnan(value)
+        number = type(value) is int or (isinstance(value, float) and not math.isnan(value))
+        large = plain is float and number
         expected = f"{a}{_WORDS[plain.__name__]}{f' below {_LARGEST:g}' * large}"
         raise SpecError(error_line(name, expected=expected, got=quoted(value)))
     return _bounded(name, plain(value))

@@ -124,12 +124,12 @@ def _unnamed(trials: Sequence[Trial]) -> list[list[str]]:
 
 def format_fields(trial: Trial, names: Sequence[str]) -> str:
     """Return the trial's fields as text: 'dtype bfloat16, gc_type 2bit'."""
-    texts = ((name, format_value(trial.value(name))) for name in names)
-    return ", ".join(f"{name} {_cut(text)}" for name, text in texts)
+    return ", ".join(f"{name} {short_value(trial.value(name))}" for name in names)
 
 
-def _cut(text: str) -> str:
-    half = _MOST_TEXT // 2
+def short_value(value: object) -> str:
+    """Return the value as `format_value` does; a long one is cut in its middle."""
+    text, half = format_value(value), _MOST_TEXT // 2
     return text if len(text) <= _MOST_TEXT else f"{text[: half - 1]}…{text[-half:]}"
 
 

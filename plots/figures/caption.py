@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.engines.catalog import ENGINES
-from bench.settings.point_names import format_value
+from bench.settings.point_names import short_value
 from plots.figures.model import TRAINING, drawable, line_fields, network_label, scalable
 from plots.format import REHEARSAL_NOTE, error_bar_note, list_names
 from plots.point_labels import common_settings, varied_settings
@@ -99,7 +99,7 @@ def varied_line(rows: Sequence[ScalingRow]) -> str:
 
 
 def _values(rows: Sequence[ScalingRow], name: str) -> list[str]:
-    return list(dict.fromkeys(format_value(row.trial.value(name)) for row in rows))
+    return list(dict.fromkeys(short_value(row.trial.value(name)) for row in rows))
 
 
 def method(run: Run, rows: Sequence[ScalingRow]) -> list[str]:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.notes import texts
-from bench.settings.point_names import format_value, varying
+from bench.settings.point_names import short_value, varying
 from bench.trial import FIELDS, Trial
 from im2rec_tools.console import (
     is_limited,
@@ -248,7 +248,7 @@ def cells(row: ScalingRow, fields: Sequence[str] = (), costs: Costs = NO_COSTS) 
     return (
         ", ".join(filter(None, (trial.label, _MODES.get(trial.mode)))),
         trial.store_name,
-        *(format_value(trial.value(name)) for name in fields),
+        *(short_value(trial.value(name)) for name in fields),
         devices,
         batch,
         significant(rate.images_per_second) if rate else "",

@@ -117,6 +117,24 @@ def test_a_throughput_that_its_own_times_contradict_is_left_out() -> None:
     assert "No point supports a performance claim." in said([fast])
 
 
+def test_the_highest_throughput_is_that_of_the_figure_if_it_lacks_points() -> None:
+    kinds: list[dict[str, Any]] = [{"lr": lr, "seed": seed} for lr in (0.1, 0.2) for seed in (1, 2)]
+    records = [point(n, 10 * n, devices_per_host=4, **kind) for kind in kinds for n in (1, 4)]
+    assert said(records).startswith("Highest throughput of each network in the figure on 4 CPU")
+
+
+def test_only_figures_that_a_program_reported_have_a_source() -> None:
+    source: dict[str, Any] = {"engine": "command", "format": "horovod-synthetic"}
+    source["command"] = ["prog"]
+    failed = dataclasses.replace(
+        point(4, 9, status="failed", **source), ranks=(), source="reported by prog"
+    )
+    assert "not measured by mxscale" not in said([*three(), failed])
+    good = dataclasses.replace(point(4, 9, **source, seed=2), source="reported by prog")
+    text = said([*three(), failed, good])
+    assert "Some of these figures were not measured by mxscale. Source: reported by prog." in text
+
+
 def test_a_run_without_its_base_says_that_scaling_cannot_be_told() -> None:
     assert "Scaling is not available" in said(three()[1:])
     assert "not available" not in said(three()[:1])

@@ -110,7 +110,8 @@ class _Measurement:
                     self.name,
                     expected=f"lines with a throughput in format {self._format}, enough for a "
                     f"window",
-                    got=f"none in {reader.lines} line{'s' * (reader.lines != 1)}{first}",
+                    got=f"none in {reader.lines} line{'s' * (reader.lines != 1)}{first}"
+                    f"{', and it exited with code 0' * (self._program.code == 0)}",
                     fix="Check format and steps_per_window, and that the program prints it",
                 )
             )
@@ -171,6 +172,8 @@ def main() -> None:
         if isinstance(error, OSError):
             problem = f"cannot be started ({error.strerror})"
             fix = "Install it on this host, or give its path"
+            if error.errno == errno.ENOENT and os.path.exists(words[0]):  # noqa: PTH110
+                fix = "Install the interpreter that its first line names"
             if error.errno == errno.ENOEXEC:
                 fix = "Begin the script with '#!' and its interpreter"
             message = error_line(words[0], problem=problem, fix=fix)

@@ -83,6 +83,7 @@ def test_gpus_of_several_hosts_are_no_gpus_of_one() -> None:
         ({"servers_per_host": 1}, "server_hosts: the program starts its own servers. Leave them"),
         ({"engine": "mxnet", "devices": 1}, "command: expected engine 'command', got 'mxnet'"),
         ({"engine": "torch", "devices": 1}, "command: expected engine 'command', got 'torch'"),
+        ({"engine": "mxnet", "command": []}, "format: expected engine 'command', got 'mxnet'"),
     ],
 )
 def test_a_program_that_cannot_run_is_refused_before_it_starts(

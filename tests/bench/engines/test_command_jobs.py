@@ -115,7 +115,7 @@ def test_escapes_scripts_events_and_impossible_figures_stay_in_the_log(tmp_path:
         (
             ("silent",),
             {},
-            "expected lines with a throughput in format horovod-syn.* got none",
+            "expected lines with a throughput in format horovod-syn.* got none in .* code 0. Check",
         ),
         (
             ("bars",),
@@ -153,6 +153,11 @@ def test_a_program_that_a_host_lacks_fails_its_point(tmp_path: Path) -> None:
     record = recorded(tmp_path, command=["no-such-program"])
     assert record.status == "failed"
     assert "no-such-program: cannot be started (No such file or directory)" in record.message
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/python\n")
+    script.chmod(0o755)
+    (record,) = measured(tmp_path / "second", trial(command=[str(script)]))
+    assert "Install the interpreter that its first line names" in record.message
 
 
 @pytest.mark.mxnet

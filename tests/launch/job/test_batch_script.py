@@ -116,6 +116,7 @@ def test_the_task_prints_a_script_for_a_sweep(
         ({"devices_per_node": "8", "options": "--port 70000"}, "--port: .* got '70000'"),
         ({"devices_per_node": "8", "options": "--retries -1"}, "--retries: .* got '-1'"),
         ({"devices_per_node": "8", "options": "--server-hosts=a"}, "--server-hosts: .* got 'a'"),
+        ({"devices_per_node": "8", "options": "--point x9"}, "point: expected words of a point"),
         ({"nodes": "0"}, "--nodes: expected a whole number"),
         ({"devices_per_node": "8", "partition": "a b"}, "--partition: expected letters"),
         ({"devices_per_node": "8", "options": "--x 'a"}, "--options: its quotes do not match"),

@@ -21,6 +21,7 @@ from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import Process
 from launch.job.run import run_job
 from results import worker_log
+from results.errors import StoreError
 from results.run import job_with_logs
 from results.run_folder import try_folders
 from results.store import read_records
@@ -235,6 +236,15 @@ def test_without_words_the_newest_job_without_a_result_comes_first(tmp_path: Pat
     assert (failed.status, ok.status) == ("failed", "ok")
     assert job_with_logs(tmp_path, "", None)[0] == failed.identity
     assert job_with_logs(tmp_path, "tiny", None)[0] == ok.identity
+
+
+@pytest.mark.program
+def test_points_of_one_name_are_distinguished(tmp_path: Path) -> None:
+    both = trial(lr=0.1), trial(lr=0.2)
+    measured(tmp_path, *both)
+    with pytest.raises(StoreError, match=r"tiny dist_sync x2 lr=0\.1, tiny dist_sync x2 lr=0\.2"):
+        job_with_logs(tmp_path, "x9", None)
+    assert job_with_logs(tmp_path, f"key={both[0].key}", None)[0].key == both[0].key
 
 
 @pytest.mark.program

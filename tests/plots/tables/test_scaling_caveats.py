@@ -259,6 +259,25 @@ def test_the_next_command_depends_on_the_reasons() -> None:
     )  # ends the sweep, too
 
 
+def test_the_next_step_leaves_out_reported_points() -> None:
+    program = {"engine": "command", "command": ["prog"], "format": "horovod-synthetic"}
+    brief = Note(NoteKind.BRIEF, {"seconds": 0.3})
+    reported = [
+        dataclasses.replace(one, source="reported by prog (horovod-synthetic)", notes=(brief,))
+        for one in repeats(1, brief, **program)
+    ]
+
+    def sentence(*records: Record) -> str:
+        environment = {"command": ["fab", "bench.sweep", "mine.toml"]}
+        return " ".join(
+            quality_sentence(dataclasses.replace(run(records), environment=environment))
+        )
+
+    assert "Next" not in sentence(*reported)
+    said = "Next: set steps_per_window = 4 of the points that mxscale measures, then fab"
+    assert said in sentence(*reported, *repeats(2, brief, steps_per_window=1))
+
+
 def test_points_that_are_too_brief_need_longer_windows_before_another_run() -> None:
     def sentence(*notes: Note) -> str:
         environment = {"command": ["fab", "bench.sweep", "mine.toml", "--repeats=4"]}
