@@ -44,4 +44,5 @@ def test_the_parts_of_a_machine_are_measured_and_its_limits_named(tmp_path: Path
     assert "\nlimits:" in done.stdout
     lines = (run / "records.jsonl").read_text().splitlines()  # a busy machine can need a second try
     names = {json.loads(line)["identity"]["name"] for line in lines}
-    assert names == {"tiny local x1", "tiny dist_sync bandwidth x2"}
+    # With shards in the checkout, reading them is a point too.
+    assert names >= {"tiny local x1", "tiny dist_sync bandwidth x2"}
