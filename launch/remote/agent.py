@@ -41,6 +41,7 @@ from launch.remote.processes import (
     Child,
     Lines,
     adopt_orphans,
+    children_by_parent,
     raise_open_files,
     signal_all,
     split_events,
@@ -209,7 +210,10 @@ class Agent:
 
     def _beat(self, now: float) -> None:
         self.beaten = now
-        states = {child.name: child.state() for child in self.children.values()}
+        # Once for all: a job can have hundreds of processes.
+        family = any(child.family for child in self.children.values())
+        below = children_by_parent() if family else {}
+        states = {child.name: child.state(below) for child in self.children.values()}
         held = [name for name, (stopped, _) in states.items() if stopped]
         cpu = {name: seconds for name, (_, seconds) in states.items()}
         # Workers count their own, by window.

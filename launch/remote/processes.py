@@ -98,14 +98,17 @@ class Child:
                 continue
         return waited / 1e9 if counted else None
 
-    def state(self) -> tuple[bool, float]:
-        """Return whether SIGSTOP or a debugger has suspended it, and its CPU seconds."""
+    def state(self, below: dict[int, list[int]]) -> tuple[bool, float]:
+        """Return whether SIGSTOP or a debugger has suspended it, and its CPU seconds.
+
+        below  the machine's processes by parent; only a family's are used
+        """
         fields = _stat(self.popen.pid)
         if len(fields) <= _CPU.stop:
             return False, 0.0
         seconds = _cpu_seconds(fields)
         if self.family:
-            seconds += sum(map(_cpu_seconds, map(_stat, descendants(self.popen.pid))))
+            seconds += sum(map(_cpu_seconds, map(_stat, descendants(self.popen.pid, below))))
         return fields[0] in (b"T", b"t"), seconds
 
     def ended(self, status: int) -> dict[str, int]:
@@ -210,14 +213,20 @@ def _cpu_seconds(fields: list[bytes]) -> float:
     return sum(map(int, fields[_CPU])) / _TICKS if len(fields) > _CPU.stop else 0.0
 
 
-def descendants(of: int) -> list[int]:
-    """Return the pids of all descendants that are not zombies."""
+def children_by_parent() -> dict[int, list[int]]:
+    """Return the pids of this machine's processes by that of their parent, without zombies."""
     below: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             fields = _stat(int(entry.name))
             if fields and fields[0] != b"Z":
                 below.setdefault(int(fields[1]), []).append(int(entry.name))
+    return below
+
+
+def descendants(of: int, below: dict[int, list[int]] | None = None) -> list[int]:
+    """Return the pids of all descendants that are not zombies; `below` as children_by_parent."""
+    below = children_by_parent() if below is None else below
     found: list[int] = []
     frontier = [of]
     while frontier:
