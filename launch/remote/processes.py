@@ -214,7 +214,7 @@ def _cpu_seconds(fields: list[bytes]) -> float:
 
 
 def children_by_parent() -> dict[int, list[int]]:
-    """Return the pids of this machine's processes by that of their parent, without zombies."""
+    """Return the pids of all processes by that of their parent, without zombies."""
     below: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -225,7 +225,10 @@ def children_by_parent() -> dict[int, list[int]]:
 
 
 def descendants(of: int, below: dict[int, list[int]] | None = None) -> list[int]:
-    """Return the pids of all descendants that are not zombies; `below` as children_by_parent."""
+    """Return the pids of all descendants that are not zombies.
+
+    below  as `children_by_parent` returns it
+    """
     below = children_by_parent() if below is None else below
     found: list[int] = []
     frontier = [of]
