@@ -1,6 +1,7 @@
 """Figures of a report, drawn in a process of their own."""
 
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -18,6 +19,7 @@ from results.run_folder import REPORT
 
 # Time that an interrupted process has to remove its half-written file.
 _END_SECONDS = 5.0
+_ENDING = {signal.SIGINT, signal.SIGTERM}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +77,13 @@ def drawing(
     """
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_draw, args=(sender, run, over, predictions))
-    process.start()
+    # Handlers of the program must not run in the copy outside of _draw: they raise exceptions.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        process = context.Process(target=_draw, args=(sender, run, over, predictions, before))
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     sender.close()
 
     def wait() -> Pictures:
@@ -100,9 +107,19 @@ def drawing(
         process.join()
 
 
-def _draw(sender: Connection, run: Run, over: Run | None, predictions: Predictions) -> None:
+def _draw(
+    sender: Connection,
+    run: Run,
+    over: Run | None,
+    predictions: Predictions,
+    mask: Iterable[int],
+) -> None:
+    """Draw and send the figures; `mask` is the signal mask while it does."""
     with suppress(KeyboardInterrupt, BrokenPipeError):
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             sender.send(draw_figures(run, over, predictions))
         except StoreError as error:
             sender.send(error)
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)

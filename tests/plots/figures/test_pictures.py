@@ -47,6 +47,25 @@ def test_a_killed_process_is_an_error_of_the_store(
         drawn()
 
 
+def test_a_handler_of_the_program_raises_nothing_outside_of_drawing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pictures, "draw_figures", lambda *_: signal.pause())
+    first, before = os.getpid(), signal.signal(signal.SIGTERM, interrupt)
+    try:
+        for _ in range(30):
+            with drawing(run):
+                pass
+    except KeyboardInterrupt:
+        os._exit(1) if os.getpid() != first else pytest.fail("interrupted")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_report_that_does_not_wait_ends_the_process(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
