@@ -120,9 +120,8 @@ class RankSpeed(NamedTuple):
     run_delay: float | None = None
 
 
-# Fields of a RankSpeed with a text, an integer, and a number.
+# Fields of a RankSpeed with a text.
 _TEXTS = ("host", "process")
-_INTEGERS = ("rank", "memory_bytes", "device_memory_bytes")
 _Column = Any  # an array, a tuple of texts, or None
 _NO_RANKS: Mapping[str, Sequence[Any]] = dict.fromkeys(RankSpeed._fields, ())
 
