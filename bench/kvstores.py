@@ -40,7 +40,8 @@ TERNARY = "ternary"
 COMPRESSIONS = ("none", "2bit", TERNARY)
 # MXNet keeps the threshold of 2bit as a 32-bit number and rejects 0.
 _LEAST_THRESHOLD = 1e-37
-# Communication hooks of PyTorch's DistributedDataParallel.
+# PyTorch's DistributedDataParallel, and its communication hooks.
+DDP = "ddp"
 HOOKS = ("fp16", "bf16", "powersgd")
 # How ps-lite sends messages: over TCP, and over TCP in slices by priority.
 VAN_VARIABLE = "DMLC_PS_VAN_TYPE"
@@ -51,6 +52,9 @@ JOB_VARIABLES = ("DMLC_LOCAL", VAN_VARIABLE, "DMLC_PS_WATER_MARK")
 
 def checked_kvstore(name: str) -> str:
     """Return the name; SpecError with the nearest known name for an unknown one."""
+    if name == DDP:
+        expected, fix = "engine 'torch'", "Use engine 'torch', or kvstore 'allreduce'"
+        raise SpecError(error_line("kvstore 'ddp'", expected=expected, got="'mxnet'", fix=fix))
     if name not in KVSTORES:
         raise unknown("kvstore", name, KVSTORES)
     return name
@@ -79,11 +83,13 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
             error_line("gc_type (--gc-type)", expected=expected, got=quoted(store), fix=fix)
         )
     if kind != TERNARY and not find_kvstore(store).servers:
+        other = TERNARY if store == ALL_REDUCE else "none"
         raise SpecError(
             error_line(
                 "gc_type (--gc-type)",
                 expected=f"a kvstore with servers (dist_...) for {kind}",
                 got=quoted(store),
+                fix="Set kvstore to 'dist_sync', or gc_type to " + quoted(other),
             )
         )
     if dtype == "float16":

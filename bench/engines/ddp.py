@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from bench.engines.engine import Comm
-from bench.errors import SpecError, error_line, quoted, unknown
-from bench.kvstores import HOOKS
+from bench.errors import SpecError, error_line, quoted
+from bench.kvstores import DDP, HOOKS, KVSTORES
 
 if TYPE_CHECKING:
     from bench.training.options import Options
 
-COMMS = {"none": Comm(name="none"), "ddp": Comm(name="ddp", spans=True)}
+COMMS = {"none": Comm(name="none"), DDP: Comm(name=DDP, spans=True)}
 # Communication hooks of DistributedDataParallel, by gc_type.
 _COMPRESSIONS = ("none", *HOOKS)
 OPTIMIZERS = ("sgd", "nag", "adam")
@@ -22,7 +22,9 @@ _MXNET_ONLY = ("monitor", "profile_worker_suffix", "profile_server_suffix", "cos
 def checked_comm(name: str) -> str:
     """Return the name; SpecError for a communication method that PyTorch lacks."""
     if name not in COMMS:
-        raise unknown("kvstore (engine 'torch')", name, COMMS)
+        expected = f"one of {', '.join(COMMS)} with engine 'torch'"
+        fix = "Use 'ddp', or engine 'mxnet'" if name in KVSTORES else "Use 'ddp'"
+        raise SpecError(error_line("kvstore", expected=expected, got=quoted(name), fix=fix))
     return name
 
 
@@ -32,8 +34,8 @@ def check_hook(kind: str, *, comm: str, gpu: bool, network: str) -> None:
         expected = f"one of {', '.join(_COMPRESSIONS)} with engine 'torch'"
         raise SpecError(error_line("gc_type", expected=expected, got=quoted(kind)))
     if kind != "none" and not COMMS[comm].spans:
-        expected = f"kvstore 'ddp' for {kind}"
-        raise SpecError(error_line("gc_type", expected=expected, got=quoted(comm)))
+        expected, fix = f"kvstore 'ddp' for {kind}", "Set kvstore to 'ddp', or gc_type to 'none'"
+        raise SpecError(error_line("gc_type", expected=expected, got=quoted(comm), fix=fix))
     if kind == "bf16" and not gpu:
         problem, fix = "PyTorch compresses to bf16 on GPUs only", "Use fp16 or device = 'gpu'"
         raise SpecError(error_line("gc_type", problem=problem, fix=fix))
@@ -54,7 +56,8 @@ def check_worker(options: "Options") -> None:
     )
     if options.optimizer not in OPTIMIZERS:
         expected = f"one of {', '.join(OPTIMIZERS)} with engine 'torch'"
-        raise SpecError(error_line("--optimizer", expected=expected, got=options.optimizer))
+        got, fix = options.optimizer, "Use one of them, or engine 'mxnet'"
+        raise SpecError(error_line("--optimizer", expected=expected, got=got, fix=fix))
     for name in _MXNET_ONLY:
         if getattr(options, name) not in (0, "", "none"):
             flag = f"--{name.replace('_', '-')}"
@@ -62,7 +65,8 @@ def check_worker(options: "Options") -> None:
             raise SpecError(error_line(flag, expected="engine 'mxnet'", got="'torch'", fix=fix))
     if options.pretrained or options.bandwidth:
         expected = "engine 'mxnet' for fine-tuning and transfer benchmarks"
-        raise SpecError(error_line("--engine", expected=expected, got="'torch'"))
+        fix = "Use --engine mxnet"
+        raise SpecError(error_line("--engine", expected=expected, got="'torch'", fix=fix))
     if options.devices != 1:
         fix = "Start a worker for each device"
         raise SpecError(error_line("--gpus", expected="1 device", got=options.devices, fix=fix))

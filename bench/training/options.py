@@ -567,7 +567,7 @@ def _check_training(options: Options) -> None:
             error_line(
                 f"--optimizer {options.optimizer}",
                 problem=on_servers if find_kvstore(options.kv_store).servers else by_each,
-                fix="Use --kv-store device",
+                fix="Use another optimizer, or kvstore 'device'",
             )
         )
     if options.profile_server_suffix and not find_kvstore(options.kv_store).servers:

@@ -29,7 +29,8 @@ PLACEHOLDERS = {
     "global_batch": "images per step of the whole job",
     "gpus": "numbers of the GPUs on each host: 0,1,2,3; nothing on CPUs",
 }
-PLACEHOLDER = re.compile(r"\{(\w{1,64})\}", re.ASCII)
+# {name} is a placeholder; {{name}} stands for the text {name}.
+PLACEHOLDER = re.compile(r"\{(?P<text>\{\w{1,64}\})\}|\{(?P<name>\w{1,64})\}", re.ASCII)
 _SPACED = re.compile(rf"\{{[ \t]*({'|'.join(PLACEHOLDERS)})[ \t]*\}}")
 # Linux takes 128 KiB per word; the hosts of a job fill the placeholders.
 _MOST_BYTES = 1 << 16
@@ -110,9 +111,10 @@ def _check_word(word: str) -> None:
         fix = "Other users see command lines. Pass it in env"
         got = quoted(masked_word(word))
         raise SpecError(error_line("command", expected="no secret", got=got, fix=fix))
-    for found in PLACEHOLDER.findall(word):
-        if found not in PLACEHOLDERS:
-            raise unknown("placeholder in command", found, PLACEHOLDERS)
+    for found in PLACEHOLDER.finditer(word):
+        if found["name"] and found["name"] not in PLACEHOLDERS:
+            error = unknown("placeholder in command", found["name"], PLACEHOLDERS)
+            raise SpecError(f"{error}. Write {{{found[0]}}} for the text {found[0]}")
     for spaced in _SPACED.finditer(PLACEHOLDER.sub("", word)):
         expected, got = f"{{{spaced[1]}}}", quoted(spaced[0])
         fix = "Remove the spaces"
@@ -120,8 +122,12 @@ def _check_word(word: str) -> None:
 
 
 def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the words of a command with its placeholders replaced."""
-    return [PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), one) for one in words]
+    """Return the words of a command with its placeholders replaced; {{word}} becomes {word}."""
+
+    def replaced(found: re.Match[str]) -> str:
+        return found["text"] or values.get(found["name"], found[0])
+
+    return [PLACEHOLDER.sub(replaced, one) for one in words]
 
 
 def placed(settings: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.engines.catalog import ENGINES
-from bench.engines.command.program import COMMAND, PLACEHOLDERS, reported_by
+from bench.engines.command.program import COMMAND, PLACEHOLDERS, filled, reported_by
 from bench.errors import SpecError
 from bench.sweep import Sweep, spread
 from bench.trial import FIELDS, Trial, make
@@ -73,6 +73,7 @@ def test_gpus_of_several_hosts_are_no_gpus_of_one() -> None:
         ({"command": ["x", "-n={ devices }"]}, r"command: expected {devices}, got '{ devices }'"),
         ({"command": ["x", "y" * 70_000]}, "command: expected at most 65,536 bytes, got 70,001"),
         ({"command": ["x", "{batches}"]}, "unknown placeholder in command 'batches'.* 'batch'"),
+        ({"command": ["awk", "{print}"]}, "'print'.* Write {{print}} for the text {print}"),
         ({"command": ["x", "--api-key=hunter2"]}, r"no secret, got '--api-key=\*\*\*'"),
         ({"mode": "test-io", "data_train": "x"}, "mode: expected 'synthetic' or 'real'"),
         ({"mode": "real", "data_train": "x"}, "data_train: the program has its own"),
@@ -96,6 +97,21 @@ def test_a_program_that_cannot_run_is_refused_before_it_starts(
 def test_the_help_of_a_command_names_every_placeholder() -> None:
     text = FIELDS["command"].setting.help
     assert [name for name in PLACEHOLDERS if f"{{{name}}}" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "becomes"),
+    [
+        ("-n={devices}", "-n=6"),
+        ("{{devices}}", "{devices}"),
+        ("{{print}} {devices}{{x}}", "{print} 6{x}"),
+        ('{"n":{devices}}', '{"n":6}'),
+        ("{ print } {}", "{ print } {}"),
+    ],
+)
+def test_doubled_braces_stand_for_the_text(word: str, becomes: str) -> None:
+    assert trial(command=["x", word]).program.command == ("x", word)
+    assert filled([word], {"devices": "6"}) == [becomes]
 
 
 def test_a_program_may_train_on_its_data_until_it_ends() -> None:

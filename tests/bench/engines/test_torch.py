@@ -69,7 +69,10 @@ def test_a_worker_reads_the_options_that_the_trial_has() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"kvstore": "dist_sync"}, "unknown kvstore .* 'dist_sync'. Known: none, ddp"),
+        (
+            {"kvstore": "dist_sync"},
+            "kvstore: expected one of none, ddp .*, got 'dist_sync'. Use 'ddp', or engine 'mxnet'",
+        ),
         ({"kvstore": "none"}, "at most 1 with kvstore 'none', .* Use kvstore 'ddp'"),
         ({"gc_type": "2bit"}, "expected one of none, fp16, bf16, powersgd .* got '2bit'"),
         ({"gc_type": "fp16", "devices": 1}, "expected kvstore 'ddp' for fp16, got 'none'"),
@@ -97,7 +100,10 @@ def test_what_pytorch_lacks_is_refused_before_anything_starts(
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"kvstore": "ddp"}, "unknown kvstore 'ddp'"),
+        (
+            {"kvstore": "ddp"},
+            "kvstore 'ddp': expected engine 'torch', got 'mxnet'. Use engine 'torch'",
+        ),
         (
             {"gc_type": "fp16", "kvstore": "dist_sync"},
             "expected one of none, 2bit, ternary, got 'fp16'",

@@ -45,7 +45,7 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
         ("--macrobatch-size 256", "Use --global-batch of that size"),
         ("--data-train-idx elsewhere.idx", "expected the .idx beside the .rec file"),
         ("--optimizer nagg", "did you mean 'nag'?"),
-        ("--optimizer sgld --kv-store dist_sync", "Use --kv-store device"),
+        ("--optimizer sgld --kv-store dist_sync", "Use another optimizer, or kvstore 'device'"),
         ("--optimizer adamax", "divides by 0 for a gradient of 0"),
         ("--random-crop 1 --random-resized-crop 1", "Leave out --random-crop"),
         ("--max-crop-size 40 --random-resized-crop 1", "Leave out --min-crop-size, --max-crop"),
