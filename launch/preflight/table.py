@@ -65,7 +65,7 @@ class Progress:
         """Return the problems of a host; only its first host if others have the same."""
         problems, name = "; ".join(one.problems), one.host.name
         first = self._first.setdefault(without_name(problems, name), name)
-        return problems if first == name else f"the problem of {first}"
+        return problems if first == name else f"same problem as {first}"
 
     def close(self) -> None:
         """Stop printing."""

@@ -240,8 +240,8 @@ def test_hosts_that_fail_alike_share_a_line(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err.splitlines() == [
         "[1/65] n1: srun: denied. Run: srun -n1 -w n1 true",
         "[2/65] n99: srun: n99 is down",
-        "[3/65] n2: the problem of n1",
-        "[4/65] n3: the problem of n1",
+        "[3/65] n2: same problem as n1",
+        "[4/65] n3: same problem as n1",
     ]
 
 
