@@ -113,8 +113,9 @@ def _check_word(word: str) -> None:
         raise SpecError(error_line("command", expected="no secret", got=got, fix=fix))
     for found in PLACEHOLDER.finditer(word):
         if found["name"] and found["name"] not in PLACEHOLDERS:
-            error = unknown("placeholder in command", found["name"], PLACEHOLDERS)
-            raise SpecError(f"{error}. Write {{{found[0]}}} for the text {found[0]}")
+            problem = str(unknown("placeholder", found["name"], PLACEHOLDERS))
+            fix = f"Write {{{found[0]}}} for the text {found[0]}"
+            raise SpecError(error_line("command", problem=problem, fix=fix))
     for spaced in _SPACED.finditer(PLACEHOLDER.sub("", word)):
         expected, got = f"{{{spaced[1]}}}", quoted(spaced[0])
         fix = "Remove the spaces"
@@ -122,7 +123,7 @@ def _check_word(word: str) -> None:
 
 
 def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the words of a command with its placeholders replaced; {{word}} becomes {word}."""
+    """Replace the placeholders in the words of a command, and {{text}} by {text}."""
 
     def replaced(found: re.Match[str]) -> str:
         return found["text"] or values.get(found["name"], found[0])

@@ -55,7 +55,7 @@ def test_a_worker_reads_the_kvstore_that_the_trial_has() -> None:
         ({"env": ["DMLC_PS_VAN_TYPE=p3"]}, "expected a synchronous kvstore with servers, got 'all"),
         (
             {"options": ["--optimizer=sgld"]},
-            "the workers would have different weights. Use --kv-st",
+            "the workers would have different weights. Use another",
         ),
         ({"options": ["--profile-server-suffix=x"]}, "server"),
         ({"servers_per_host": 1}, "server_hosts: kvstore 'allreduce' has no servers. Leave them"),

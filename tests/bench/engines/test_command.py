@@ -72,7 +72,7 @@ def test_gpus_of_several_hosts_are_no_gpus_of_one() -> None:
         ({"format": "mlperf"}, "unknown format 'mlperf'"),
         ({"command": ["x", "-n={ devices }"]}, r"command: expected {devices}, got '{ devices }'"),
         ({"command": ["x", "y" * 70_000]}, "command: expected at most 65,536 bytes, got 70,001"),
-        ({"command": ["x", "{batches}"]}, "unknown placeholder in command 'batches'.* 'batch'"),
+        ({"command": ["x", "{batches}"]}, "command: unknown placeholder 'batches'.* 'batch'"),
         ({"command": ["awk", "{print}"]}, "'print'.* Write {{print}} for the text {print}"),
         ({"command": ["x", "--api-key=hunter2"]}, r"no secret, got '--api-key=\*\*\*'"),
         ({"mode": "test-io", "data_train": "x"}, "mode: expected 'synthetic' or 'real'"),
