@@ -105,7 +105,10 @@ def _named(tree: ast.AST, known: Names) -> Iterator[tuple[ast.Call, Names]]:
 
 def called(node: ast.Call) -> str:
     """The last part of the name of the function that is called."""
-    return ast.unparse(node.func).rpartition(".")[2]
+    match node.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
 
 
 def error_calls(source: str) -> list[ErrorCall]:

@@ -37,8 +37,16 @@ def texts(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def may_be_comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield what follows each # of a line: its comment, or part of a string."""
+    for number, line in lines(source):
+        yield from ((number, line[at.start() :]) for at in re.finditer("#", line))
+
+
 def comments(source: str) -> Iterator[tuple[int, str]]:
     """Yield the comments of Python source, each with its line."""
+    if not any(findings(may_be_comments(source))):  # in a tenth of the time
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string

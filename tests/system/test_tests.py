@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from tests.support.errors import called
 from tests.support.paths import ROOT, TESTS
 from tests.support.sources import PACKAGES, imports, modules
 
@@ -44,7 +45,7 @@ def uses(text: str) -> Iterator[str]:
         elif isinstance(node, ast.Attribute) and node.attr in private_names() - MXNET:
             if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}):
                 yield node.attr
-        elif isinstance(node, ast.Call) and "setattr" in ast.unparse(node.func):
+        elif isinstance(node, ast.Call) and called(node) == "setattr":
             words = [str(word.value) for word in node.args[:2] if isinstance(word, ast.Constant)]
             names = [word.rpartition(".")[2] for word in words]
             yield from (name for name in names if name in private_names())

@@ -3,7 +3,7 @@
 import ast
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -119,7 +119,7 @@ def sources() -> list[str]:
     return found
 
 
-def stale(known: Sequence[str], texts: Sequence[str]) -> list[str]:
+def stale(known: Sequence[str], texts: Collection[str]) -> list[str]:
     """The entries that no text contains."""
     return [entry for entry in known if not any(fits(entry, text) for text in texts)]
 
@@ -129,7 +129,7 @@ OF_LIBRARIES = ["unrecognized arguments: --x"]
 
 
 def test_every_entry_is_a_message_of_the_program() -> None:
-    assert stale(KNOWN, [*sources(), *OF_LIBRARIES]) == []
+    assert stale(KNOWN, {*sources(), *OF_LIBRARIES}) == []
 
 
 def test_every_entry_is_specific() -> None:
