@@ -184,9 +184,13 @@ def recorded_start(folder: Path) -> str:
 
 
 def event_files(folder: Path) -> dict[str, Path]:
-    """Return the event file of each process in a log folder, by process name."""
+    """Return the event file of each process in a log folder, by process name.
+
+    Skips symbolic links, which no digest covers.
+    """
     files = [*folder.glob(f"*{EVENTS}"), *folder.glob(f"*{EVENTS}.gz")]
-    return {path.name.partition(EVENTS)[0]: path for path in sorted(files)}
+    found = sorted(path for path in files if not path.is_symlink())
+    return {path.name.partition(EVENTS)[0]: path for path in found}
 
 
 def process_hosts(folder: Path) -> dict[str, str]:
@@ -200,6 +204,7 @@ def process_hosts(folder: Path) -> dict[str, str]:
 def _read(path: Path) -> dict[str, str]:
     """Read a small JSON object of strings; empty if it is missing or invalid."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        if path.is_file() and path.stat().st_size <= _MOST_NAMES:
+        known = path.is_file() and not path.is_symlink()
+        if known and path.stat().st_size <= _MOST_NAMES:
             return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
     return {}

@@ -557,20 +557,14 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
     expected, folder = _digest(digest), run_folder(run)
     given = prices_of(prices) if prices else None
     if not folder.is_dir():
-        raise StoreError(
-            error_line(
-                folder, expected="a run folder", got="none", fix="'fab results.list' lists the runs"
-            )
-        )
+        fix = "'fab results.list' lists the runs"
+        raise StoreError(error_line(folder, expected="a run folder", got="none", fix=fix))
     if process := writing_process(folder):
-        raise StoreError(
-            error_line(
-                folder,
-                problem=f"a sweep (process {process}) is writing to it",
-                fix=how_to_end(process),
-            )
-        )
+        problem = f"a sweep (process {process}) is writing to it"
+        raise StoreError(error_line(folder, problem=problem, fix=how_to_end(process)))
     result = verify_report(folder, expected, given, overlay_run(over) if over else None)
+    # An archive is unpacked to a folder that nobody knows.
+    shown = run if run.endswith(".zip") else folder
     for line in result.wrong[:_MOST_LINES]:
         echo(f"WRONG: {line}")
     if len(result.wrong) > _MOST_LINES:
@@ -591,10 +585,10 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
         )
     if result.wrong:
         fix = "docs/reference/verification.md has the fix of each WRONG line above"
-        line = error_line(folder, problem="failed verification", fix=fix)
+        line = error_line(shown, problem="failed verification", fix=fix)
         raise Exit(f"error: {line}", code=2)
     if result.lacking and expected:
         problem = "part of its report was not checked"
-        line = error_line(folder, problem=problem, fix="See the lines above")
+        line = error_line(shown, problem=problem, fix="See the lines above")
         raise Exit(f"error: {line}", code=2)
     echo("verified: everything checked is correct")

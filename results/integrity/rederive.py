@@ -60,7 +60,7 @@ def rederive(folder: Path, record: Record, where: str) -> DerivedRecord:
     without = None
     if record.imported:
         without = SkipReason.NOT_OURS
-    elif not newest.is_dir():
+    elif not newest.is_dir() or any(one.is_symlink() for one in (newest, *newest.parents[:2])):
         without = SkipReason.LOGS
     elif not files:
         without = SkipReason.EVENTS
@@ -88,6 +88,8 @@ def _from(
     for name in recorded:
         if name not in files:
             again.wrong.append(f"{where}: {name} has no events, unlike other processes")
+        elif name in logs and logs[name].rank is None:
+            again.wrong.append(f"{where}: the events of {name} give no rank")
     for name, rank in again.ranks.items():
         again.wrong += [f"{where}, {one}" for one in _differences(recorded.get(name), rank)]
     if set(again.ranks) == set(recorded):

@@ -111,6 +111,31 @@ def test_a_flipped_digit_is_found_and_its_line_named(run: Path, tmp_path: Path, 
         ), wrong
 
 
+@pytest.mark.parametrize(
+    "kept", ["", "{}\n", "the first line", "a link", "a folder that is a link"]
+)
+def test_a_worker_whose_events_do_not_count_is_told(run: Path, tmp_path: Path, kept: str) -> None:
+    changed = copy(run, tmp_path)
+    path = events_of(changed, "worker-1")
+    text = path.read_text()
+    if kept == "a link":
+        path.rename(tmp_path / "events")
+        path.symlink_to(tmp_path / "events")
+    elif kept == "a folder that is a link":
+        path.parent.rename(tmp_path / "events")
+        path.parent.symlink_to(tmp_path / "events")
+    else:
+        path.write_text(text.splitlines(keepends=True)[0] if kept == "the first line" else kept)
+    built(changed)
+    before, after = verify_report(run), verify_report(changed)
+    assert after.ranks < before.ranks
+    if kept == "a folder that is a link":
+        assert any(" no logs; windows taken as" in one for one in after.unchecked)
+        return
+    said = "worker-1 has no events" if kept == "a link" else "the events of worker-1 give no rank"
+    assert any(said in one for one in after.wrong), after.wrong
+
+
 def test_a_changed_event_is_told_by_rank_and_window(run: Path, tmp_path: Path) -> None:
     changed = copy(run, tmp_path)
     shutil.rmtree(changed / "report")  # or all of it is drawn again
