@@ -110,7 +110,15 @@ def next_command(run: Run, rows: Sequence[ScalingRow]) -> str:
         kept += ["--repeats", str(max(LEAST_REPEATS, most + 2 * (not few)))]
     else:  # the added repeats are not in the sweep's file
         kept += [one for one in words if one.startswith("--repeats")]
-    return command_line([*kept, *["--again", "doubtful"] * passing])
+    # With --again, only the doubtful points get the repeats that they lack.
+    again = passing and not (few and any(map(_only_lacks, rows)))
+    return command_line([*kept, *["--again", "doubtful"] * again])
+
+
+def _only_lacks(row: ScalingRow) -> bool:
+    """Return whether a point has few repeats and is not doubtful."""
+    kinds = {note.kind for note in row.quality_notes}
+    return NoteKind.FEW_REPEATS in kinds and not any(map(_passes, row.quality_notes))
 
 
 def _rest_command(run: Run) -> str:

@@ -251,6 +251,9 @@ def test_the_next_command_depends_on_the_reasons() -> None:
     assert sentence(*repeats(1)[:2]).endswith("Next: fab bench.sweep mine.toml --repeats 3")
     two = sentence(*repeats(1, OTHERS)[:2])  # no other try of two repeats can be published
     assert two.endswith("mine.toml --wait-idle 600 --repeats 3 --again doubtful")
+    # With --again, the second point would not get its third repeat.
+    other = sentence(*repeats(1, OTHERS)[:2], *repeats(2)[:2])
+    assert other.endswith("mine.toml --wait-idle 600 --repeats 3")
     assert not sentence(*[point(1, 10.0, engine="fake")])
     lost = dataclasses.replace(repeats(1)[0], status="failed", ranks=())
     found = sentence(lost, *repeats(2, OTHERS))
