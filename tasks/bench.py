@@ -374,7 +374,6 @@ def bench_sbatch(  # type: ignore[no-untyped-def]
     Submit it with sbatch. The job allocates the nodes, runs the sweep on them with srun in place
     of SSH, and builds the report. Submitted again, it resumes the sweep.
     """
-    from bench.settings.point_names import chosen
     from bench.sweep import load_sweep
     from launch.hostfile import MOST
     from launch.hosts import ROOT, pretend
@@ -387,19 +386,22 @@ def bench_sbatch(  # type: ignore[no-untyped-def]
         expected, fix = "training devices of each node", "Give it, or --gpus-per-node N"
         raise SpecError(error_line("--devices-per-node", expected=expected, got="none", fix=fix))
     devices = parse_int("--devices-per-node", devices_per_node or str(gpus), most=MOST)
-    what = sweep_for_hosts(pretend(count, devices), sweep, {}, "")
-    if not gpus and any(trial.layout.device == "gpu" for trial in what.trials):
-        echo(
-            "note: the sweep trains on GPUs, and the script requests none: --gpus-per-node N",
-            err=True,
-        )
     words = [sweep, f"--via={TEMPLATE}", f"--tree={ROOT}", f"--devices-per-node={devices}"]
     words += [f"--run={run}"] if run else []
     words += _more_words(options)
     given = _sweep_values(words)
-    _check_values(given)
-    if given["point"]:
-        chosen(what.trials, given["point"])
+    what = sweep_for_hosts(
+        pretend(count, devices), sweep, _checked_fields(given), engine_name(given["engine"])
+    )
+    what = selected(what, given["point"], given["repeats"], given["fault"])
+    trains = any(one.layout.device == "gpu" and not one.scripted for one in what.trials)
+    if trains and devices > gpus:
+        missing = f"{gpus} on a node of {devices} devices" if gpus else "none"
+        echo(
+            f"note: the sweep trains on GPUs, and the script requests {missing}: "
+            f"--gpus-per-node {devices}",
+            err=True,
+        )
     requests = {"gpus-per-node": str(gpus or ""), "time": time}
     job = BatchJob(
         name=what.name,
@@ -452,25 +454,23 @@ def _sweep_values(words: list[str]) -> dict[str, Any]:
     return {name.replace("-", "_"): one.value for name, one in found.args.items()}
 
 
-def _check_values(given: Mapping[str, Any]) -> None:
-    """Raise SpecError for values that bench.sweep rejects, whatever the sweep."""
-    from bench.sweep import MOST_REPEATS
-
-    about_points = ("x", "servers_per_host", "server_hosts", "precision", "budget")
-    option_fields(*(given[name] for name in about_points))
+def _checked_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that options set; SpecError for a rejected value."""
     again_class(given["again"])
     parse_float("--wait-idle", given["wait_idle"])
     parse_int("--retries", given["retries"], least=0, most=_MOST_RETRIES)
     _deadlines(*(given[name] for name in ("rendezvous", "first_window", "progress")))
-    if given["repeats"]:
-        parse_int("--repeats", given["repeats"], most=MOST_REPEATS)
+    checked_baseline(given["speedup_baseline"])
     if given["port"]:
         parse_int("--port", given["port"], most=65535)
     parse_int("--log-budget", given["log_budget"])
+    about_points = ("x", "servers_per_host", "server_hosts", "precision", "budget")
+    fields = option_fields(*(given[name] for name in about_points))
+    return fields | ({"batch_per_device": 1} if given["auto_batch"] else {})
 
 
-# Options that would replace the hosts of a batch script.
-_OF_THE_SCRIPT = ("--hosts", "--hostfile", "--via")
+# Options that would replace the hosts of a batch script, or the way to them.
+_OF_THE_SCRIPT = ("--hosts", "--hostfile", "--via", "--ssh-config", "--accept-new")
 _MOST_RETRIES = 1000
 # Options for one execution, which the stored command of a run leaves out.
 _ONCE = ("--again=", "--wait-idle=", "--log-level=")
