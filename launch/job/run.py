@@ -181,7 +181,11 @@ def _follow(
 def _log_message(message: Message) -> None:
     """Log the start or the end of a process."""
     if message.say not in {"output", "event", "beat"}:
-        facts = (f"{k} {v}" for k, v in message.values.items() if isinstance(v, str | int))
+        facts = (
+            str(value) if name == "why" else f"{name} {value}"
+            for name, value in message.values.items()
+            if isinstance(value, str | int)
+        )
         _LOG.info("%s: %s: %s", message.host.name, message.say, clean(", ".join(facts)))
 
 

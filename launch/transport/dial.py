@@ -249,7 +249,7 @@ class Dial:
                 raise LaunchError(error_line(name, problem="interrupted", fix=fix))
             if self._hosts[name] is not None:
                 raise _lost(name)
-        problem = f"has not joined within {limits.JOIN_SECONDS:.0f} s"
+        problem = f"did not join within {limits.JOIN_SECONDS:.0f} s"
         fix = f"Start join.py there with the pass of {self._pass.path}"
         raise LaunchError(error_line(name, problem=problem, fix=fix))
 

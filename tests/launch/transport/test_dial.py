@@ -340,7 +340,7 @@ def test_a_name_that_does_not_exist_fails_at_once(
 def test_a_host_that_does_not_join_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "JOIN_SECONDS", 0.1)
     monkeypatch.setattr(limits, "CONNECT_SECONDS", 0.1)
-    with pytest.raises(LaunchError, match=r"n2: has not joined within 0 s. Start join.py there"):
+    with pytest.raises(LaunchError, match=r"n2: did not join within 0 s. Start join.py there"):
         lab.dial.start(host("n2"), "probe")
 
 
