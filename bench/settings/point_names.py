@@ -1,5 +1,6 @@
 """Names of a sweep's points, and the words that select points."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -128,9 +129,16 @@ def format_fields(trial: Trial, names: Sequence[str]) -> str:
 
 
 def short_value(value: object) -> str:
-    """Return the value as `format_value` does; a long one is cut in its middle."""
-    text, half = format_value(value), _MOST_TEXT // 2
-    return text if len(text) <= _MOST_TEXT else f"{text[: half - 1]}…{text[-half:]}"
+    """Return the value as `format_value` does; a long one is cut in its middle.
+
+    Four hex digits of its SHA-256 replace the middle, so that unlike values stay unlike.
+    """
+    text = " ".join(map(str, value)) if isinstance(value, tuple) else format_value(value)
+    if len(text) <= _MOST_TEXT:
+        return text or format_value(value)
+    cut = f"…{hashlib.sha256(repr(value).encode()).hexdigest()[:4]}…"
+    half = (_MOST_TEXT - len(cut)) // 2
+    return f"{text[:half]}{cut}{text[-half:]}"
 
 
 def format_value(value: object) -> str:

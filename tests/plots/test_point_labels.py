@@ -1,7 +1,9 @@
 """Labels of points that differ only in other settings."""
 
-from bench.settings.point_names import distinguishing_fields, point_names, varying
+from bench.settings.point_names import distinguishing_fields, point_names, short_value, varying
 from bench.trial import make
+from plots.figures.model import lines
+from tests.support.runs.scenes import point, run
 
 BASE = {"network": "tiny", "kvstore": "dist_sync", "devices": 2, "batch_per_device": 8}
 
@@ -43,3 +45,16 @@ def test_the_engine_stands_for_what_it_determines() -> None:
         "tiny ddp x2 (engine torch)",
         "tiny ddp x2 (engine command)",
     ]
+
+
+def test_long_values_that_differ_in_their_middle_or_after_many_words_stay_apart() -> None:
+    start, end = ["./edge.py"], ["{batch}", "{devices}", "--learning-rate=0.1", "--optimizer=sgd"]
+    commands = [(*start, word, *end) for word in ("plain", "double")]
+    commands += [tuple("abcdefgh") * 3 + (word,) for word in ("x", "y")]
+    texts = [short_value(one) for one in commands]
+    assert len(set(texts)) == 4
+    assert max(map(len, texts)) <= 40
+    records = [
+        point(2, 10.0, engine="command", command=list(one), format="mxnet") for one in commands
+    ]
+    assert len({line.label for line in lines(run(records).rows)}) == 4
