@@ -502,9 +502,20 @@ def changed(trial: Trial, text: str) -> Trial:
 
     Settings that depend on them are derived again. Raises SpecError with the invalid setting.
     """
-    fields = given_settings(trial)
+    fields, seen = given_settings(trial), set[str]()
     for one in filter(None, _BETWEEN.split(text.strip())):
         name, equals, value = one.partition("=")
+        name = "kvstore" if name == COMM else name
+        if name in seen:
+            raise SpecError(
+                error_line(
+                    quoted(shown(text)),
+                    expected=f"one value of {name}",
+                    got="two",
+                    fix="Leave one of them out",
+                )
+            )
+        seen.add(name)
         if not equals:
             raise SpecError(
                 error_line("settings", expected="FIELD=VALUE or env.NAME=VALUE", got=quoted(one))
@@ -515,8 +526,7 @@ def changed(trial: Trial, text: str) -> Trial:
             fields["env"] = (*others, f"{name}={value}")
         elif name == "network":
             fields["network"], fields["num_layers"] = named(value)
-        elif name in {*FIELDS, COMM} and name != "env":
-            name = "kvstore" if name == COMM else name
+        elif name in FIELDS and name != "env":
             fields[name] = _value(FIELDS[name].type, value)
         else:
             variable = f"env.{name if name.isupper() else 'NAME'}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from bench.notes import Note, NoteKind, merged, texts, whole
+from bench.notes import CONTRADICTED, Note, NoteKind, merged, texts, whole
 from plots.format import REHEARSAL_NOTE, in_line, list_names, significant
 from plots.results_csv import csv_text
 from plots.tables.scaling import rate_unit
@@ -13,7 +13,7 @@ from results.comparison.ab import BLOCK, block_log_ratios, percent
 from results.errors import store_errors
 from results.quality import own_doubts
 from results.rates import rate_of
-from results.record import Record, notes_of
+from results.record import Record, grouped, notes_of
 from results.run_folder import AB_TABLE, AB_TEXT, REPORT
 from results.store import write_text
 
@@ -53,8 +53,19 @@ def remarks(records: Sequence[Record]) -> list[str]:
     rehearsal = any(record.trial.scripted for record in records)
     return [
         *([REHEARSAL_NOTE] if rehearsal else []),
+        *_sources(records),
         *(f"{_runs(note, len(records))}: {whole(note)}" for note in notes),
     ]
+
+
+def _sources(records: Sequence[Record]) -> list[str]:
+    """Return what reported the figures of A and of B, if mxscale did not measure them."""
+    sides = {
+        side: {one.source for n, one in enumerate(records) if BLOCK[n % len(BLOCK)] == side}
+        for side in "AB"
+    }
+    found = grouped((source, side) for side, some in sides.items() for source in sorted(some))
+    return [f"{' and '.join(on)}: {source}" for source, on in found.items() if source]
 
 
 def busy_lines(busy: Sequence[str]) -> list[str]:
@@ -66,6 +77,8 @@ def doubtful_lines(records: Sequence[Record]) -> list[str]:
     """Return a line on brief runs, and one on others that were not reliable."""
     brief = [one for one in records if NoteKind.BRIEF in {note.kind for note in notes_of(one)}]
     count = sum(bool(own_doubts(notes_of(record))) for record in records)
+    wrong = sum(any(n.kind in CONTRADICTED for n in notes_of(one)) for one in records)
+    remedy = "Correct what the program prints" if wrong else _AGAIN
     of, steps = len(records), max((r.trial.measuring.steps_per_window for r in brief), default=0)
     return [
         *(
@@ -74,7 +87,7 @@ def doubtful_lines(records: Sequence[Record]) -> list[str]:
             for _ in brief[:1]
         ),
         *(
-            f"doubtful: {count} of {of} runs were not reliable (see their notes). {_AGAIN}"
+            f"doubtful: {count} of {of} runs were not reliable (see their notes). {remedy}"
             for _ in range(min(count, 1))
         ),
     ]

@@ -116,6 +116,9 @@ def test_comm_is_the_general_name_of_kvstore(tmp_path: Path) -> None:
         == make({"batch_per_device": 8, "kvstore": "dist_sync", "devices_per_host": 2}).key
     )
     assert changed(make({"batch_per_device": 8}), "comm=device").layout.kvstore == "device"
+    for text in ("comm=device kvstore=local", "lr=0.1 lr=0.2", "env.A=1 env.A=2"):
+        with pytest.raises(SpecError, match=r"expected one value of \S+, got two\."):
+            changed(make({"batch_per_device": 8}), text)
     both = sweep(tmp_path, "[[points]]\ncomm = 'local'\nkvstore = 'local'\ndevices = 1")
     with pytest.raises(SpecError, match="comm: expected it or kvstore, got both"):
         load_sweep(both)

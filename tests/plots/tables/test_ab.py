@@ -43,6 +43,18 @@ def test_both_sides_have_their_mean_throughput() -> None:
     assert line in page([line], RUNS)
 
 
+def test_figures_that_programs_print_are_marked_and_a_wrong_one_is_not_measured_again() -> None:
+    both = [
+        replace(one, source="" if n % 4 in {0, 3} else "reported by x.py (mxnet)")
+        for n, one in enumerate(RUNS)
+    ]
+    assert "- B: reported by x.py (mxnet)\n" in page([], both)
+    assert "reported" not in page([], RUNS)
+    wrong = replace(RUNS[1], notes=(Note(NoteKind.PRINTED_CONTRADICTED, {"factor": 2.0}),))
+    (line,) = doubtful_lines([RUNS[0], wrong, *RUNS[2:]])
+    assert line.endswith("(see their notes). Correct what the program prints")
+
+
 def test_brief_runs_and_busy_machines_make_a_result_doubtful() -> None:
     assert doubtful_lines(RUNS) == busy_lines([]) == []
     brief, others = Note(NoteKind.BRIEF, {"seconds": 0.3}), Note(NoteKind.OTHER_PROGRAMS)
