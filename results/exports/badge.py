@@ -34,10 +34,17 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def headline(points: list[ExportPoint]) -> ExportPoint | None:
-    """Return the point with the most devices; of several, the slowest."""
+    """Return the point with the most devices; of several, the slowest.
+
+    Points too uncertain to use come last.
+    """
     return min(
         points,
-        key=lambda point: (-point.row.trial.layout.devices, point.figures["images_per_second"]),
+        key=lambda point: (
+            point.row.rate is not None and point.row.rate.ratio.is_uninformative,
+            -point.row.trial.layout.devices,
+            point.figures["images_per_second"],
+        ),
         default=None,
     )
 

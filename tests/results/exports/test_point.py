@@ -153,6 +153,16 @@ def test_a_point_is_chosen_by_words(tmp_path: Path) -> None:
     assert f"inception-v3 x2: {rate.images_per_second:.3g} images/s" in line
 
 
+def test_a_badge_shows_no_point_that_is_too_uncertain_if_there_is_another(tmp_path: Path) -> None:
+    pytest.importorskip("anybadge", reason="needs the libraries of results.export: make exports")
+    unsure = repeat([[1, 1.0, 30.0]], devices=4, devices_per_host=4)
+    run_of(tmp_path / "run", [repeat([[1, 1.0, 1.0]], devices=2, devices_per_host=2), unsure])
+    for point, devices in (("", 2), ("x4", 4)):
+        TASK.body(Context(), "badge", run=str(tmp_path / "run"), point=point)
+        line = (tmp_path / "run" / "report" / "exports" / "run.badge.md").read_text()
+        assert f" x{devices}: " in line
+
+
 def test_a_run_without_a_number_is_refused_where_numbers_are_all_there_is(tmp_path: Path) -> None:
     pytest.importorskip("anybadge", reason="needs the libraries of results.export: make exports")
     run_of(tmp_path / "run", bad())
