@@ -68,9 +68,9 @@ def find_kvstore(name: str) -> Comm:
 def check_compression(kind: str, threshold: float, store: str, dtype: str) -> None:
     """Raise SpecError if this kvstore and data type do not support the compression."""
     if kind not in COMPRESSIONS:
-        raise SpecError(
-            error_line("gc_type", expected=f"one of {', '.join(COMPRESSIONS)}", got=quoted(kind))
-        )
+        expected = f"one of {', '.join(COMPRESSIONS)} with engine 'mxnet'"
+        fix = "Use one of them, or engine 'torch'" if kind in HOOKS else "Use one of them"
+        raise SpecError(error_line("gc_type", expected=expected, got=quoted(kind), fix=fix))
     if not threshold >= _LEAST_THRESHOLD:
         expected, got = f"a number of at least {_LEAST_THRESHOLD:g}", f"{threshold:g}"
         raise SpecError(error_line("gc_threshold", expected=expected, got=got))

@@ -74,10 +74,10 @@ def _check(trial: "Trial") -> None:
     for word in own.command:
         _check_word(word)
     _check_layout(trial)
-    if not trial.layout.kvstore.isprintable() or "async" in trial.layout.kvstore:
+    store = trial.layout.kvstore
+    if not (store.strip() and store.isprintable()) or "async" in store:
         expected, fix = "a name for reports, of synchronous training", "Give another name"
-        got = quoted(trial.layout.kvstore)
-        raise SpecError(error_line("kvstore", expected=expected, got=got, fix=fix))
+        raise SpecError(error_line("kvstore", expected=expected, got=quoted(store), fix=fix))
     for name in ("options", "python", "data_train", "data_val"):
         if trial.value(name):
             problem = "the program has its own"

@@ -80,6 +80,7 @@ def test_gpus_of_several_hosts_are_no_gpus_of_one() -> None:
         ({"devices_per_worker": 1}, "devices_per_worker: one process reports for the whole job"),
         ({"printers": 9}, "printers: expected at most 6, the devices of the job, got 9"),
         ({"kvstore": "dist_async"}, "kvstore: .*of synchronous training"),
+        ({"kvstore": " "}, "kvstore: expected a name for reports, .* got ' '. Give another name"),
         ({"options": ["--lr=1"]}, "options: the program has its own. Put it into command"),
         ({"servers_per_host": 1}, "server_hosts: the program starts its own servers. Leave them"),
         ({"engine": "mxnet", "devices": 1}, "command: expected engine 'command', got 'mxnet'"),

@@ -106,7 +106,7 @@ def test_what_pytorch_lacks_is_refused_before_anything_starts(
         ),
         (
             {"gc_type": "fp16", "kvstore": "dist_sync"},
-            "expected one of none, 2bit, ternary, got 'fp16'",
+            "expected one of none, 2bit, ternary with engine 'mxnet', got 'fp16'",
         ),
         ({"channels_last": True}, "channels_last: expected engine 'torch', got 'mxnet'"),
         ({"compile": True}, "compile: expected engine 'torch', got 'mxnet'"),
