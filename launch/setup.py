@@ -171,6 +171,17 @@ def check_reports(found: list[HostReport]) -> None:
         raise PreflightError(f"{bad} of {len(found)} hosts are not ready:", *problems)
 
 
+def _check_hostless(options: HostOptions, what: Sweep) -> None:
+    """Raise LaunchError for options of hosts if there are none; a simulation has any."""
+    if all(one.scripted for one in what.trials):
+        return
+    given = {"--interface": options.interface, "--devices-per-node": options.devices_per_node}
+    for flag, value in given.items():
+        if value:
+            fix = f"Name them with --hostfile FILE or --hosts HOST:DEVICES,..., or leave {flag} out"
+            raise LaunchError(error_line(flag, expected="hosts", got="none", fix=fix))
+
+
 # Values of --scheduler; the second is that of earlier versions.
 _CONTROLLER = ("controller", "master")
 
@@ -187,6 +198,7 @@ def job_setup(
     is 'first' (the first host) or 'controller', also called 'master'. Connections close at the end.
     """
     if not hosts:
+        _check_hostless(options, what)
         yield local_setup(what)
         return
     _check_scheduler(scheduler)

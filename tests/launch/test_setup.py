@@ -1,4 +1,4 @@
-"""Where the scheduler of a job is placed, by the option of `bench.sweep`."""
+"""The setup of a sweep: the scheduler's place, and options that need hosts."""
 
 import pytest
 
@@ -37,3 +37,20 @@ def test_another_place_is_refused() -> None:
         setup.job_setup(HOSTS, HostOptions(), load_sweep("smoke"), "last"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("flag", "options"),
+    [
+        ("--interface", HostOptions(interface="ib0")),
+        ("--devices-per-node", HostOptions(devices_per_node="3")),
+    ],
+)
+def test_an_option_of_hosts_without_hosts_is_refused(flag: str, options: HostOptions) -> None:
+    with (
+        pytest.raises(LaunchError, match=f"{flag}: expected hosts, got none. Name them with"),
+        setup.job_setup((), options, load_sweep("smoke")),
+    ):
+        pass
+    with setup.job_setup((), options, load_sweep("smoke", engine="fake")) as where:
+        assert where.hosts
