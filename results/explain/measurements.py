@@ -1,6 +1,7 @@
 """Measurements of a point's step for its verdict, from summaries of its repeats."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
@@ -278,7 +279,7 @@ def _number(value: object) -> float | None:
     """Return a finite number that is not negative; None for any other value of a host."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < math.inf else None
+    return float(value) if 0 <= value <= sys.float_info.max else None
 
 
 def _positive(value: object) -> float | None:

@@ -4,8 +4,8 @@ The files come from hosts, so only known fields of known events are copied.
 """
 
 import json
-import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,4 +195,4 @@ def _copied(event: Event) -> Event:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < math.inf
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max

@@ -1,6 +1,7 @@
 """The points of one network that a prediction starts from."""
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -146,7 +147,7 @@ def gradient_bytes(rows: Sequence[ScalingRow]) -> float | None:
     for row in reversed(rows):
         for one in row.repeats:
             value = one.facts.get("bytes_each_way")
-            if isinstance(value, int | float) and 0 < value < math.inf:
+            if isinstance(value, int | float) and 0 < value <= sys.float_info.max:
                 return float(value)
     trial = rows[-1].trial
     millions = population().parameters.get(trial.network_name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from plots.markdown import document
@@ -173,6 +173,7 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(way=st.sampled_from(places(WHOLE)[1:]), odd=ODD)
+@example(way=("machines", "h", 0, "at"), odd=10**400)
 def test_a_value_of_the_wrong_kind_anywhere_is_told_or_harmless(
     tmp_path: Path, way: tuple[Any, ...], odd: Any
 ) -> None:
