@@ -25,9 +25,11 @@ _settings = values_of(_SETTINGS)
 REHEARSAL = " (simulated)"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Line:
     """Points joined by a line: one network, and one store if stores overlap.
+
+    Lines of equal labels are distinct lines.
 
     what    its store, and the settings that distinguish it from the network's other lines
     alone   whether it is its network's only line

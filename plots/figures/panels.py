@@ -87,8 +87,8 @@ def draw(axes: Axes, shown: FigureModel, panel: Panel) -> list[LineEnd]:
     shift = offsets(shown)
     behind = [_behind(axes, line, panel, shown.behind_name) for line in shown.behind]
     values = {
-        line.label: [
-            _Point(shift[line.label].place(row.trial.layout.devices), row, found)
+        line: [
+            _Point(shift[line].place(row.trial.layout.devices), row, found)
             for row in line.rows
             if (found := panel.value(row)) is not None
         ]
@@ -97,10 +97,10 @@ def draw(axes: Axes, shown: FigureModel, panel: Panel) -> list[LineEnd]:
     for lines in _drawn_together(shown.lines):
         _lines(axes, lines, values)
     if _are_many(values):
-        colours = grouped((line.colour, one) for line in shown.lines for one in values[line.label])
+        colours = grouped((line.colour, one) for line in shown.lines for one in values[line])
         for colour, some in colours.items():
             _bars(axes, some, colour)
-    ends = [_end(line, values[line.label]) for line in shown.lines]
+    ends = [_end(line, values[line]) for line in shown.lines]
     if not any(ends):
         where = f"of {shown.baseline}" if shown.baseline else "on 1 device"
         lacking = matplotlib_text(panel.lacking.format(baseline=where))
@@ -127,8 +127,8 @@ class Offset:
         return devices * self.factor + self.devices
 
 
-def offsets(shown: FigureModel, spread: float = 1.0) -> dict[str, Offset]:
-    """Return the offset of each line, by its label; `spread` widens all."""
+def offsets(shown: FigureModel, spread: float = 1.0) -> dict[Line, Offset]:
+    """Return the offset of each line; `spread` widens all."""
     count, counts = len(shown.lines), shown.counts
     scaled = [float(one) if shown.linear else log(one) for one in counts]
     gap = min((b - a for a, b in pairwise(scaled)), default=log(2))
@@ -138,7 +138,7 @@ def offsets(shown: FigureModel, spread: float = 1.0) -> dict[str, Offset]:
         step = min(0.03 if len(counts) < 8 else 0.015, 0.2 / max(1, count)) * gap
     shifts = [spread * step * (place - (count - 1) / 2) for place in range(count)]
     return {
-        line.label: Offset(devices=shift) if shown.linear else Offset(factor=exp(shift))
+        line: Offset(devices=shift) if shown.linear else Offset(factor=exp(shift))
         for line, shift in zip(shown.lines, shifts, strict=True)
     }
 
@@ -198,10 +198,10 @@ def _look(line: Line) -> tuple[str, str, str]:
     return line.colour, line.marker, str(line.dashes)
 
 
-def _lines(axes: Axes, lines: Sequence[Line], values: Mapping[str, Sequence[_Point]]) -> None:
+def _lines(axes: Axes, lines: Sequence[Line], values: Mapping[Line, Sequence[_Point]]) -> None:
     """Draw lines that look the same, with their CIs."""
     first = lines[0]
-    found = [values[line.label] for line in lines]
+    found = [values[line] for line in lines]
     axes.plot(
         *_joined_path([[(one.place, one.value.value) for one in some] for some in found]),
         color=first.colour,
@@ -264,7 +264,7 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
         bar.set_zorder(1.8)
 
 
-def _are_many(values: Mapping[str, Sequence[_Point]]) -> bool:
+def _are_many(values: Mapping[Line, Sequence[_Point]]) -> bool:
     """Return whether a panel's CIs are drawn as one path per color."""
     return sum(map(len, values.values())) > _MOST_BARS
 
@@ -405,8 +405,8 @@ def draw_windows(axes: Axes, shown: FigureModel) -> list[LineEnd]:
     shift = offsets(shown, spread=2)
     bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
     for lines in _drawn_together(shown.lines):
-        _dots(axes, [(row, shift[line.label]) for line in lines for row in line.rows], lines[0])
-    ends = [_last_median(line, shift[line.label]) for line in shown.lines]
+        _dots(axes, [(row, shift[line]) for line in lines for row in line.rows], lines[0])
+    ends = [_last_median(line, shift[line]) for line in shown.lines]
     seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     if len(seconds) > _MANY:
         axes.set_rasterization_zorder(0)  # paths would make the SVG too large
@@ -419,12 +419,12 @@ def draw_windows(axes: Axes, shown: FigureModel) -> list[LineEnd]:
     return [end for end in ends if end]
 
 
-def _medians(axes: Axes, lines: Sequence[Line], shift: Mapping[str, Offset], bar: float) -> None:
+def _medians(axes: Axes, lines: Sequence[Line], shift: Mapping[Line, Offset], bar: float) -> None:
     """Draw the median of each point's windows; `bar` is half its width, as a factor."""
     found = grouped(
         (
             line.colour,
-            (shift[line.label].place(row.trial.layout.devices), median(row.window_seconds)),
+            (shift[line].place(row.trial.layout.devices), median(row.window_seconds)),
         )
         for line in lines
         for row in line.rows
@@ -493,7 +493,7 @@ def draw_overflow_arrows(axes: Axes, shown: FigureModel, panel: Panel) -> None:
     shift = offsets(shown)
     for line in shown.lines:
         for row in line.rows:
-            found, place = panel.value(row), shift[line.label].place(row.trial.layout.devices)
+            found, place = panel.value(row), shift[line].place(row.trial.layout.devices)
             if found and found.low is not None and found.low < low:
                 _mark(axes, place, 0.0, marker="v", markersize=4, color=line.colour)
             if found and found.high is not None and found.high > high:

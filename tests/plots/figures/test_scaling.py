@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from plots.figures.axes import readable_counts
 from plots.figures.caption import caption
 from plots.figures.labels import spread
 from plots.figures.model import failed_points, figure_model, lines
+from plots.figures.panels import RATE
+from plots.figures.panels import draw as draw_panel
 from plots.figures.scaling import draw, save
 from results.record import Record
 from results.scaling import scaling
@@ -187,6 +190,18 @@ def test_points_on_as_many_devices_that_differ_are_lines_of_their_own() -> None:
     both = [point(n, 10 * n, dtype=dtype) for dtype in ("float32", "bfloat16") for n in (1, 2)]
     labels = [line.label for line in lines(scaling(both))]
     assert labels == ["alexnet, local, dtype float32", "alexnet, local, dtype bfloat16"]
+
+
+def test_lines_of_equal_labels_keep_their_own_points() -> None:
+    both = [point(n, 10 * n + more, lr=0.1 + more) for more in (0, 5) for n in (1, 2)]
+    shown = figure_model(scaling(both))
+    first, second = shown.lines
+    assert first.label != second.label
+    alike = dataclasses.replace(shown, lines=(first, dataclasses.replace(second, what=first.what)))
+    ends = draw_panel(Figure().subplots(), alike, RATE)
+    assert [end.text for end in ends] == [first.label] * 2
+    assert [end.y for end in ends] == [20, 25]
+    assert ends[0].x < 2 < ends[1].x  # each has its own offset
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 0.1)), min_size=1, max_size=9))
