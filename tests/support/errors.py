@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.support.sources import nodes, parsed
+
 # A part of a message that differs from error to error.
 GAP = "…"
 # Exceptions whose text a user reads as one line.
@@ -88,10 +90,11 @@ def assigned(tree: ast.AST) -> Names:
 
 def _own(tree: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a module or function, without those of functions in it."""
-    for node in ast.iter_child_nodes(tree):
-        yield node
+    left = [*ast.iter_child_nodes(tree)][::-1]
+    while left:
+        yield (node := left.pop())
         if not isinstance(node, ast.FunctionDef | ast.Lambda):
-            yield from _own(node)
+            left += [*ast.iter_child_nodes(node)][::-1]
 
 
 def _named(tree: ast.AST, known: Names) -> Iterator[tuple[ast.Call, Names]]:
@@ -103,6 +106,12 @@ def _named(tree: ast.AST, known: Names) -> Iterator[tuple[ast.Call, Names]]:
             yield from _named(node, names)
 
 
+@cache
+def named_calls(source: str) -> tuple[tuple[ast.Call, Names], ...]:
+    """The calls in a module, each with the strings of the names around it."""
+    return tuple(_named(parsed(source), {}))
+
+
 def called(node: ast.Call) -> str:
     """The last part of the name of the function that is called."""
     match node.func:
@@ -111,10 +120,11 @@ def called(node: ast.Call) -> str:
     return ""
 
 
-def error_calls(source: str) -> list[ErrorCall]:
+@cache
+def error_calls(source: str) -> tuple[ErrorCall, ...]:
     """The calls of `error_line` in a module."""
     found = []
-    for node, names in _named(ast.parse(source), {}):
+    for node, names in named_calls(source):
         if called(node) == "error_line":
             parts = {one.arg or "": constant(one.value, names) for one in node.keywords}
             expected, got = parts.get("expected", ""), parts.get("got", "")
@@ -123,16 +133,16 @@ def error_calls(source: str) -> list[ErrorCall]:
             )
             text = "; ".join(filter(None, (facts, parts.get("problem", ""))))
             found.append(ErrorCall(line=node.lineno, text=text, fix=parts.get("fix", "")))
-    return found
+    return tuple(found)
 
 
 def verdict_texts(source: str) -> list[str]:
     """The messages of a module's verdicts, with GAP for what differs."""
-    tree, found = ast.parse(source), []
-    for node, names in _named(tree, {}):
+    found = []
+    for node, names in named_calls(source):
         if called(node) == "Verdict":
             found += [constant(one.value, names) for one in node.keywords if one.arg == "message"]
-    for function in ast.walk(tree):
+    for function in nodes(source):
         if isinstance(function, ast.FunctionDef) and function.name in VERDICTS:
             values = [one.value for one in ast.walk(function) if isinstance(one, ENDS)]
             found += [constant(one, {}) for one in values]
@@ -142,7 +152,7 @@ def verdict_texts(source: str) -> list[str]:
 def bare_errors(source: str) -> list[tuple[int, str]]:
     """Line and name of each user's exception that is made from a bare string."""
     found = []
-    for node, names in _named(ast.parse(source), {}):
+    for node, names in named_calls(source):
         if called(node) in USER_ERRORS and node.args:
             first = node.args[0]
             values = names.get(first.id, []) if isinstance(first, ast.Name) else [first]
@@ -151,7 +161,6 @@ def bare_errors(source: str) -> list[tuple[int, str]]:
     return found
 
 
-@cache
 def calls_of(path: Path) -> tuple[ErrorCall, ...]:
     """The calls of `error_line` in a file."""
-    return tuple(error_calls(path.read_text(encoding="utf-8")))
+    return error_calls(path.read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ import ast
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from launch.install import code_files
@@ -14,6 +15,18 @@ PACKAGES = ("bench", "im2rec_tools", "launch", "plots", "results", "tasks")
 
 def modules() -> list[Path]:
     return [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
+
+
+@cache
+def parsed(source: str) -> ast.Module:
+    """Return the syntax tree of a source, which many rules read; none may change it."""
+    return ast.parse(source)
+
+
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """Return all nodes of a source, outer ones first."""
+    return tuple(ast.walk(parsed(source)))
 
 
 def dotted(path: Path) -> str:
@@ -32,9 +45,9 @@ def imported(path: Path, known: set[str], *, at_once: bool = False) -> set[str]:
 
     `at_once`: without imports in functions.
     """
-    tree = ast.parse(path.read_text())
+    source = path.read_text(encoding="utf-8")
     found: set[str] = set()
-    for node in statements(tree.body) if at_once else ast.walk(tree):
+    for node in statements(parsed(source).body) if at_once else nodes(source):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -52,7 +65,7 @@ def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def imports(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.sources import PACKAGES, dotted, imported, modules
+from tests.support.sources import PACKAGES, dotted, imported, modules, nodes
 
 AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage", "mlflow", "tensorboard"}
 _CONSOLE = "im2rec_tools.*"  # terminal, files, errors, progress
@@ -159,8 +159,8 @@ def names_a_thing(name: str) -> bool:
 def test_modules_and_classes_are_named_by_nouns() -> None:
     names = {path.stem for path in modules() if path.name[:2] != "__"} - OF_COMMANDS
     for path in modules():
-        tree = ast.parse(path.read_text())
-        names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        found = nodes(path.read_text(encoding="utf-8"))
+        names |= {node.name for node in found if isinstance(node, ast.ClassDef)}
     assert {name for name in names if not names_a_thing(name)} == set()
     assert not any(map(names_a_thing, ("launch_outside", "_FileRead_heard", "Rederived", "where")))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.paths import ROOT, TESTS
-from tests.support.sources import modules
+from tests.support.sources import modules, nodes
 
 BANNED = tomllib.loads((TESTS / "support/language/banned.toml").read_text(encoding="utf-8"))
 RULES = [(re.compile(rule["pattern"], re.IGNORECASE), rule["use"]) for rule in BANNED["rules"]]
@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
 def texts(source: str) -> Iterator[tuple[int, str]]:
     """Yield docstrings and strings of several words, each with its first line."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
 
@@ -54,7 +54,7 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
     """Yield the docstrings of Python source, each with its first line."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             text = ast.get_docstring(node, clean=False)
             yield from [(node.body[0].lineno, text)] if text else []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.sources import modules
+from tests.support.sources import modules, nodes
 
 # Attributes that hold sentences for people, and functions that compose them.
 TEXTS = {"message", "remark", "source", "failure", "idle", "headline", "last_words"}
@@ -37,7 +37,7 @@ def is_prose(node: ast.expr) -> bool:
 
 def comparisons(source: str) -> Iterator[int]:
     """Return the lines that compare, search or split a sentence."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             if any(map(is_prose, sides)) and not any(_is_empty(side) for side in sides):

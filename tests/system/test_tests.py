@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.errors import called
 from tests.support.paths import ROOT, TESTS
-from tests.support.sources import PACKAGES, imports, modules
+from tests.support.sources import PACKAGES, imports, modules, nodes
 
 PRIVATE = re.compile(r"_[^_]\w*")
 # Of MXNet's objects; the code has these names too.
@@ -27,7 +27,7 @@ def private_names() -> frozenset[str]:
     """Return the private names that the code defines, with attributes."""
     names: set[str] = set()
     for path in [*modules(), ROOT / "fabfile.py"]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 names.add(node.name)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -39,10 +39,11 @@ def private_names() -> frozenset[str]:
 
 def uses(text: str) -> Iterator[str]:
     """Return private names of the code that a test imports, reads or replaces."""
-    for node in ast.walk(ast.parse(text)):
+    attributes = private_names() - MXNET
+    for node in nodes(text):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
             yield from (name.name for name in node.names if PRIVATE.fullmatch(name.name))
-        elif isinstance(node, ast.Attribute) and node.attr in private_names() - MXNET:
+        elif isinstance(node, ast.Attribute) and node.attr in attributes:
             if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}):
                 yield node.attr
         elif isinstance(node, ast.Call) and called(node) == "setattr":

@@ -20,7 +20,7 @@ from tests.support.errors import (
     verdict_texts,
 )
 from tests.support.paths import ROOT
-from tests.support.sources import modules
+from tests.support.sources import modules, nodes
 
 TROUBLESHOOTING = ROOT / "docs/how-to/troubleshooting.md"
 PAGES = [
@@ -103,7 +103,7 @@ def strings(source: str) -> list[str]:
     """The constant texts of a module's strings."""
     names: Names = {}
     kinds = (ast.Constant, ast.JoinedStr, ast.BinOp)
-    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
+    found = [node for node in nodes(source) if isinstance(node, kinds)]
     return [text for node in found if len(text := constant(node, names)) > 1]
 
 
