@@ -46,8 +46,22 @@ def shapes(net: Any) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
 TINY = Row("tiny", (3, 64, 64), 1000, (90_504, 8, 0), "")
 
 
+def is_deep(row: Row) -> bool:
+    """Whether it is a deep variant of a network that others build with the same code."""
+    _, arrays, _ = row.counts
+    return arrays > 250 and row.name not in {"resnet-101", "resnet-152", "inception-v3"}
+
+
 @pytest.mark.parametrize(
-    "row", [TINY, *ROWS], ids=lambda row: f"{row.name}-at-{row.image_shape[1]}"
+    "row",
+    [
+        pytest.param(
+            row,
+            marks=[pytest.mark.slow] * is_deep(row),
+            id=f"{row.name}-at-{row.image_shape[1]}",
+        )
+        for row in [TINY, *ROWS]
+    ],
 )
 def test_counts_of_values_arrays_and_averages_are_upstreams(row: Row) -> None:
     trained, kept = shapes(in_torch(row.name, row.image_shape, row.classes))
