@@ -1,6 +1,6 @@
-# make demo             first step: pack photographs, train, sweep and build a report here; about 4 minutes
+# make demo             first step: pack photographs, train, sweep and build a report here; 4 to 6 minutes
 # make environment      create the environment .venv alone; about a minute
-# make test             check format, lint and types; run the tests; about 7 minutes
+# make test             check format, lint and types; run the tests; 7 to 15 minutes
 # make test-fast        check format and lint; run the tests that start no program; about 2 minutes
 # make test-docs        run the commands of the README and of the first pages; about 2 minutes
 # make test-pythons     run the tests that depend on the Python version on Python 3.11 to 3.13

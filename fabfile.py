@@ -69,7 +69,7 @@ def smoke(c, run=""):  # type: ignore[no-untyped-def]
 def demo(c):  # type: ignore[no-untyped-def]
     """Run the demo: sample data, shards, sweep, report.
 
-    Takes about four minutes on two idle cores.
+    Takes four to six minutes on two cores.
     """
     data.run_data_command("sample", root="data/sample")
     data.run_data_command("prepare", dir="data/sample", val_per_class="12", train_shards="2")
