@@ -126,7 +126,10 @@ def test_a_worker_whose_events_do_not_count_is_told(run: Path, tmp_path: Path, k
         path.parent.symlink_to(tmp_path / "events")
     else:
         path.write_text(text.splitlines(keepends=True)[0] if kept == "the first line" else kept)
-    shutil.rmtree(changed / "report")  # or all of it is drawn again
+    if kept:
+        shutil.rmtree(changed / "report")  # or all of it is drawn again
+    else:
+        built(changed)  # nor does a new digest hide it
     after = verify_report(changed)
     assert after.ranks < sum(len(one.ranks) for one in read_records(run))
     if kept == "a folder that is a link":
