@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -508,6 +509,13 @@ def conditions(record: RateRecord) -> dict[str, str]:
     if facts.get("instructions"):
         found["instructions"] = facts["instructions"]
     return {name: str(value) for name, value in found.items()}
+
+
+def amount(value: object) -> float | None:
+    """Return a finite number that is not negative; None for any other value of a host."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= sys.float_info.max else None
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:

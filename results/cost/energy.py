@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from results.record import grouped
+from results.record import amount, grouped
 from results.repeat import RepeatSummary
 
 # Energy sources, and the shortest time in seconds that gives their power: agents send a heartbeat
@@ -55,7 +55,7 @@ def _is_span(counts: Sequence[Any]) -> bool:
     return len(counts) == len(("begin", "end")) and all(
         isinstance(one, dict)
         and isinstance(one.get("machine"), str)
-        and isinstance(one.get("at"), int | float)
+        and amount(one.get("at")) is not None
         and isinstance(one.get("energy", {}), dict | None)
         for one in counts
     )
@@ -75,7 +75,7 @@ def _watts(span: Span, source: str) -> float | str:
     for joules in (begin, end):
         if isinstance(joules, str):
             return _REWORDED.get(joules, joules)
-        if not isinstance(joules, int | float) or not math.isfinite(joules):
+        if amount(joules) is None:
             return _ODD
     seconds = float(span[1]["at"] - span[0]["at"])
     least = _LEAST_SECONDS[source]

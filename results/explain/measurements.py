@@ -1,7 +1,6 @@
 """Measurements of a point's step for its verdict, from summaries of its repeats."""
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
@@ -10,7 +9,7 @@ from typing import Any
 from bench.notes import NoteKind
 from bench.trial import Trial
 from results.rates import Rate
-from results.record import grouped
+from results.record import amount, grouped
 from results.repeat import RankSpeed, RepeatSummary
 
 # Notes on a machine that changed its speed during the measurement.
@@ -225,7 +224,7 @@ def _of_repeat(one: RepeatSummary) -> StepMeasurements:
 def _low_gpu_utilization(one: RepeatSummary) -> float | None:
     """Return the mean of the notes on GPUs that waited; None if a host has none."""
     low = {
-        str(note.scope.get("host")): _number(note.figures.get("share"))
+        str(note.scope.get("host")): amount(note.figures.get("share"))
         for note in one.notes
         if note.kind is NoteKind.LOW_GPU_UTILIZATION
     }
@@ -271,19 +270,12 @@ def _span(counters: Sequence[Counters]) -> float | None:
     """Return the seconds between the two counters of a host."""
     if len(counters) != 2:
         return None
-    first, last = (_number(one.get("at")) for one in counters)
+    first, last = (amount(one.get("at")) for one in counters)
     return last - first if first is not None and last is not None and last > first else None
 
 
-def _number(value: object) -> float | None:
-    """Return a finite number that is not negative; None for any other value of a host."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= sys.float_info.max else None
-
-
 def _positive(value: object) -> float | None:
-    return _number(value) or None
+    return amount(value) or None
 
 
 def _busiest_server(one: RepeatSummary) -> tuple[float | None, float | None]:
@@ -310,7 +302,7 @@ def _servers(counters: Counters) -> dict[str, tuple[float, float]]:
     for one in listed if isinstance(listed, list) else []:
         if not isinstance(one, dict):
             continue
-        cpu, delay = _number(one.get("cpu_seconds")), _number(one.get("run_delay"))
+        cpu, delay = amount(one.get("cpu_seconds")), amount(one.get("run_delay"))
         if cpu is not None and delay is not None:
             found[str(one.get("process"))] = cpu, delay
     return found
@@ -329,7 +321,7 @@ def _link_bytes(one: RepeatSummary) -> float | None:
         if any(isinstance(each, dict) and each.get("interface") == _LOOPBACK for each in ends):
             continue  # traffic within a host is none of its link
         for name in ("bytes_in", "bytes_out"):
-            first, last = (_number(each.get(name)) for each in ends if isinstance(each, dict))
+            first, last = (amount(each.get(name)) for each in ends if isinstance(each, dict))
             if first is not None and last is not None and last >= first:
                 rates.append((last - first) / span)
     return max(rates) * _step(one) if rates else None
@@ -343,7 +335,7 @@ def _other_cores(one: RepeatSummary) -> float | None:
         amounts, cores = last.get("interference"), _positive(last.get("cores"))
         if not isinstance(amounts, dict) or cores is None:
             continue
-        seconds, *taken = (_number(amounts.get(n)) for n in ("seconds", "others", "stolen"))
+        seconds, *taken = (amount(amounts.get(n)) for n in ("seconds", "others", "stolen"))
         if seconds and None not in taken:
             shares.append(sum(filter(None, taken)) / seconds / cores)
     return max(shares, default=None)

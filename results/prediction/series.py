@@ -1,7 +1,6 @@
 """The points of one network that a prediction starts from."""
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from bench.settings.point_names import format_value, is_called
 from bench.trial import Trial, with_role
 from results.prediction.population import Kind, load_of, population
 from results.rates import Rate
-from results.record import grouped
+from results.record import amount, grouped
 from results.scaling import ScalingRow
 
 _TRAINING = ("synthetic", "real")
@@ -146,9 +145,8 @@ def gradient_bytes(rows: Sequence[ScalingRow]) -> float | None:
     """
     for row in reversed(rows):
         for one in row.repeats:
-            value = one.facts.get("bytes_each_way")
-            if isinstance(value, int | float) and 0 < value <= sys.float_info.max:
-                return float(value)
+            if value := amount(one.facts.get("bytes_each_way")):
+                return value
     trial = rows[-1].trial
     millions = population().parameters.get(trial.network_name)
     usual = NETWORKS[trial.model.network].image_shape == trial.model.image_shape

@@ -15,6 +15,7 @@ from plots.markdown import document
 from plots.results_csv import results_frame
 from plots.tables.scaling import show
 from results import reader, store
+from results.cost.energy import power
 from results.errors import StoreError
 from results.record import Record, emit, parse, parse_rate_record
 from results.repeat import summarize
@@ -163,7 +164,8 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 WHOLE = json.loads(emit(record([[1.0, 1.0, 1.0], [1.0, 1.1, 1.0]], devices=2, kvstore="dist_sync")))
 WHOLE["ranks"][0]["facts"] = {"variables": {"OMP_NUM_THREADS": "1"}, "instructions": "avx2"}
-WHOLE |= {"commands": {"worker-0": "python"}, "machines": {"h": [{"at": 1.0}, {"at": 2.0}]}}
+READINGS = [{"at": 1.0 + n, "machine": "m", "energy": {"rapl": 90.0 * n}} for n in (0, 100)]
+WHOLE |= {"commands": {"worker-0": "python"}, "machines": {"h": READINGS}}
 ODD: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, -1, 3.5, math.nan, math.inf, 10**400, "", "<b>x", [], [None], {}, {"a": []}]
 )
@@ -174,6 +176,8 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
 )
 @given(way=st.sampled_from(places(WHOLE)[1:]), odd=ODD)
 @example(way=("machines", "h", 0, "at"), odd=10**400)
+@example(way=("machines", "h", 0, "energy", "rapl"), odd=10**400)
+@example(way=("machines", "h", 0, "at"), odd=math.nan)
 def test_a_value_of_the_wrong_kind_anywhere_is_told_or_harmless(
     tmp_path: Path, way: tuple[Any, ...], odd: Any
 ) -> None:
@@ -188,6 +192,14 @@ def test_a_value_of_the_wrong_kind_anywhere_is_told_or_harmless(
     assert len(run.rows) == 2 or run.troubles
     assert len(results_frame(run.rows)) == len(run.rows)
     assert document(run)
+    watts = [power(one) for row in run.rows for one in row.repeats]
+    assert all(isinstance(found, str) or math.isfinite(found["rapl"]) for found in watts)
+
+
+def test_energy_is_read_where_every_value_is_right() -> None:
+    found = parse(json.dumps(WHOLE))
+    assert found is not None
+    assert power(summarize(found)) == {"rapl": 90.0}
 
 
 def test_points_that_mean_nothing_are_told(tmp_path: Path) -> None:
