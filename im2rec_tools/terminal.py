@@ -27,7 +27,7 @@ def printable(text: object) -> str:
     Tabs stay.
     """
     text = str(text)
-    if _SAFE.fullmatch(text):
+    if text.isprintable() or _SAFE.fullmatch(text):
         return text
     return "".join(c if c.isprintable() or c == "\t" else " " for c in text)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -51,6 +52,8 @@ SCRIPTS = (
 _EXTRA = frozenset(
     {"batch", "95 % CI", "n", "accuracy", "time to accuracy", "epochs", "verdict", "quality"}
 )
+# Widths of characters in common fonts by that of a digit.
+_WIDTHS = dict.fromkeys(" .,:;'!|/()[]-fijlrt", 0.6) | dict.fromkeys("mwMW%@±", 1.5)
 # A larger static figure leaves too little room for the details of the points.
 _MOST_STATIC = 1_000_000
 # A larger page is slow to open and hard to send.
@@ -208,6 +211,11 @@ def _predicted(run: Run, found: Predictions) -> dict[str, Any]:
     }
 
 
+def _width(text: str) -> float:
+    """Estimate the width of a text in digits."""
+    return sum(_WIDTHS.get(one) or (2 if east_asian_width(one) in "WF" else 1) for one in text)
+
+
 def _table(run: Run, costs: Costs) -> dict[str, Any]:
     """Return header and rows of the table without empty columns."""
     names, found = filled_table(run.rows, costs)
@@ -216,4 +224,9 @@ def _table(run: Run, costs: Costs) -> dict[str, Any]:
         for name in names
         if name in _EXTRA or name.startswith(("vs ", "speed-up")) or name in cost_headers(costs)
     ]
-    return {"header": names, "extra": extra, "table": list(zip(found, run.rows, strict=True))}
+    return {
+        "header": names,
+        "extra": extra,
+        "table": list(zip(found, run.rows, strict=True)),
+        "widest": [max(cells, key=_width, default="") for cells in zip(*found, strict=True)],
+    }

@@ -171,8 +171,8 @@ function labelText({ end }) {
   return end.length > 24 ? `${end.slice(0, 8)}…${end.slice(-15)}` : end;
 }
 
-function textWidth(text, { size, family }) {
-  ruler.font = `${size}px ${family}`;
+function textWidth(text, { size, family, weight = 400 }) {
+  ruler.font = `${weight} ${size}px ${family}`;
   return Math.ceil(ruler.measureText(text).width);
 }
 

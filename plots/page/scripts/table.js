@@ -89,6 +89,24 @@ document.getElementById("filter").addEventListener("input", (event) => {
 });
 
 const columnsButton = document.getElementById("columns");
+/** Fix the widths of columns: the browser then lays out only the rows that are in view. */
+function fixColumns(table) {
+  const { fontFamily, fontSize } = getComputedStyle(table);
+  const font = { size: parseFloat(fontSize), family: fontFamily };
+  const widths = heads.map(({ textContent, dataset }) =>
+    Math.max(textWidth(textContent, { ...font, weight: 600 }), textWidth(dataset.widest, font)),
+  );
+  const inEm = (width) => Math.ceil((100 * width) / font.size) / 100;
+  const rules = widths.map((width, at) => `#table tr > :nth-child(${at + 1}) { --width: ${inEm(width)} }`);
+  document.head.append(element("style", rules.join("\n")));
+  table.style.setProperty("--widths", inEm(widths.reduce((sum, width) => sum + width)));
+  table.style.setProperty("--columns", widths.length);
+  table.classList.add("fixed");
+}
+
+const longTable = document.querySelector(".long > #table");
+if (longTable) fixColumns(longTable);
+
 columnsButton.addEventListener("click", () => {
   const all = document.getElementById("table").classList.toggle("all");
   columnsButton.setAttribute("aria-pressed", String(all));

@@ -139,3 +139,51 @@ def test_a_picture_of_a_crowded_panel_has_its_marks(crowded: Page) -> None:
     text = Path(waiting.value.path()).read_text()
     assert text.count("<path") > 2 * 540  # marks and error bars
     assert "alexnet, 7 lines" in text
+
+
+_COLUMNS = """() => {
+    const rows = [...document.querySelectorAll("#table tr")];
+    for (const row of rows) row.style.contentVisibility = "visible";
+    const edge = (cell) => cell.getBoundingClientRect().right;
+    const heads = [...rows[0].children].map(edge);
+    const cells = rows.flatMap((row) => [...row.children]);
+    const apart = Math.max(...cells.map((one) => Math.abs(edge(one) - heads[one.cellIndex])));
+    const cut = cells.filter((one) => one.scrollWidth > one.clientWidth);
+    for (const row of rows) row.style.contentVisibility = "";
+    return [apart, cut.map((one) => one.textContent)];
+}"""
+
+
+def test_columns_of_a_long_table_are_straight_and_as_wide_as_their_texts(crowded: Page) -> None:
+    apart, cut = crowded.evaluate(_COLUMNS)
+    assert apart < 1
+    assert cut == []
+
+
+def test_rows_of_a_long_table_are_laid_out_in_view_and_its_head_stays(crowded: Page) -> None:
+    last = crowded.locator("#table tbody tr").last
+    is_laid_out = "row => row.cells[0].checkVisibility({contentVisibilityAuto: true})"
+    crowded.locator("#results").scroll_into_view_if_needed()
+    box = crowded.locator("#results .long")
+    box.evaluate("box => box.scrollTo(0, 0)")
+    crowded.wait_for_timeout(200)
+    assert not last.evaluate(is_laid_out)
+    box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    crowded.wait_for_timeout(100)
+    assert last.evaluate(is_laid_out)
+    head, place = crowded.locator("#table th").first.bounding_box(), box.bounding_box()
+    assert head is not None
+    assert place is not None
+    assert abs(head["y"] - place["y"]) < 3
+
+
+@pytest.mark.parametrize("paper", [False, True])
+def test_phones_and_paper_have_the_long_table_of_the_browser(
+    browser: Browser, large: Path, paper: bool
+) -> None:
+    size = {"width": 1440 if paper else 420, "height": 800}
+    with visit(browser, large / "index.html", viewport=size) as tab:
+        if paper:
+            tab.emulate_media(media="print")
+        display = "row => getComputedStyle(row).display"
+        assert tab.locator("#table tbody tr").last.evaluate(display) == "table-row"
