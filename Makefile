@@ -2,7 +2,8 @@
 # make environment      create the environment .venv alone; about a minute
 # make test             check format, lint and types; run the tests; 7 to 15 minutes
 # make test-fast        check format and lint; run the tests that start no program; about 2 minutes
-# make test-docs        run the commands of the README and of the first pages; about 2 minutes
+# make test-system      run the tests of whole programs: training jobs, clusters of namespaces, the page
+#                       in Chromium, and the commands of the first pages; 5 to 10 minutes
 # make test-pythons     run the tests that depend on the Python version on Python 3.11 to 3.13
 # make test-slow        interrupt sweeps and writers far more often than 'make test' does
 # make fuzz SECONDS=60  feed mutated samples to every parser; failing inputs go to tests/seeds
@@ -21,7 +22,7 @@ PYTEST := -m pytest -q
 # Compile modules once; otherwise each program that a test starts does it, in 0.1 to 0.3 s.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
 
-.PHONY: help environment demo test test-fast test-docs test-pythons test-slow fuzz exports remote torch spark docs lock clean
+.PHONY: help environment demo test test-fast test-system test-pythons test-slow fuzz exports remote torch spark docs lock clean
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
@@ -42,7 +43,7 @@ test:
 	"$$bin/bin/ruff" check . && \
 	"$$bin/bin/python" $(COMPILE) && { \
 	"$$bin/bin/mypy" . & types=$$!; \
-	"$$bin/bin/python" $(PYTEST) -m "not (slow or docs)"; tests=$$?; \
+	"$$bin/bin/python" $(PYTEST) -m "not slow" --ignore tests/system; tests=$$?; \
 	wait $$types || { echo "mypy: failed; its errors are above the test results"; exit 1; }; \
 	exit $$tests; }
 
@@ -50,10 +51,11 @@ test-fast:
 	@bin=$$(tools/environment.sh) && \
 	"$$bin/bin/ruff" format --check . && \
 	"$$bin/bin/ruff" check . && \
-	"$$bin/bin/python" $(PYTEST) -m "not (mxnet or program or cluster or browser or gpu or slow or docs)"
+	"$$bin/bin/python" $(PYTEST) -m "not (mxnet or program or cluster or browser or gpu or slow)"
 
-test-docs:
-	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m docs tests/system/docs
+test-system:
+	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(COMPILE) && \
+	"$$bin/bin/python" $(PYTEST) -m "not slow" tests/system
 
 test-pythons:
 	@tools/test-pythons.sh

@@ -1,1 +1,1 @@
-"""Tests of whole programs and of the project itself."""
+"""Tests of whole programs, clusters, the page in Chromium and commands of pages."""

@@ -92,7 +92,7 @@ def test_scripts_of_other_frameworks_connect_across_hosts(practice: Cluster, sty
     ]
 
 
-@pytest.mark.slow  # tests/launch/test_launch.py has the same job on this machine
+@pytest.mark.slow  # tests/system/jobs/test_launch.py has the same job on this machine
 @pytest.mark.mxnet
 def test_a_job_of_mxnet_trains_in_step_on_two_hosts(practice: Cluster) -> None:
     script = str(ROOT / "tests" / "support" / "training" / "upstream_style.py")

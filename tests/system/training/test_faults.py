@@ -21,7 +21,7 @@ from tests.support.programs.jobs import disturbed, left_over, measured, pid_of, 
 from tests.support.repeats import slow
 
 pytestmark = pytest.mark.mxnet
-# Slow ones: tests/bench/engines/test_faults.py has their verdicts of simulated jobs.
+# Slow ones: tests/system/jobs/test_faults.py has their verdicts of simulated jobs.
 HERE = this_machine().name
 ENDLESS: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2, "windows": 100_000}
 # An interpreter that changes the training job before it runs the module it is asked for.

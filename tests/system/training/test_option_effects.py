@@ -396,8 +396,8 @@ ELSEWHERE = {
     "test_profiles_are_written_by_rank_and_by_server",
     "profile-server-suffix": "system/training/test_real_training.py:"
     "test_profiles_are_written_by_rank_and_by_server",
-    "data-train-idx": "system/docs/test_upstream_differences.py:index",
-    "data-val-idx": "system/docs/test_upstream_differences.py:index",
+    "data-train-idx": "system/training/test_upstream_differences.py:index",
+    "data-val-idx": "system/training/test_upstream_differences.py:index",
 }
 
 

@@ -10,7 +10,7 @@ from launch.practice.cluster import down
 from tests.support.paths import ROOT
 from tests.support.sources import copied
 
-pytestmark = [pytest.mark.cluster, pytest.mark.mxnet, pytest.mark.docs]
+pytestmark = [pytest.mark.cluster, pytest.mark.mxnet]
 
 
 def test_practising_goes_as_it_is_written(able: None, tmp_path: Path) -> None:

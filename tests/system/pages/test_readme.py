@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.sweep import load_sweep
 from tests.support.paths import ROOT
 from tests.support.programs.commands import fab
 from tests.support.sources import copied
@@ -38,13 +37,6 @@ def sweeps(page: str) -> dict[str, str]:
         re.DOTALL,
     )
     return dict(found)
-
-
-def test_continuous_integration_runs_the_make_commands() -> None:
-    script = (ROOT / ".ci" / "run").read_text().splitlines()
-    made = [command for command in commands("README.md") if command.startswith("make ")]
-    assert made == ["make demo", "make test"]
-    assert {*made, "make test-docs"} <= set(script)
 
 
 Done = dict[str, subprocess.CompletedProcess[str]]
@@ -108,7 +100,6 @@ def simulated(sweep: str) -> str:
     return 'engine = "fake"\n' + re.sub(r"^repeats = \d+", "repeats = 1", sweep, flags=re.MULTILINE)
 
 
-@pytest.mark.docs
 @pytest.mark.mxnet
 def test_every_other_command_runs_as_it_stands(checkout: Path, done: Done) -> None:
     assert len(done) > 8
@@ -136,7 +127,6 @@ def check_ended(done: Done) -> None:
         assert ended.stdout or command.startswith(("sed ", ".venv/bin/fab data.")), command
 
 
-@pytest.mark.docs
 @pytest.mark.mxnet
 def test_smoke_trains_with_and_without_servers(done: Done) -> None:
     shown = done[SMOKE].stdout
@@ -160,7 +150,6 @@ def check_study(report: Path, shown: str, points: int, speedups: dict[str, float
     assert "SIMULATED, not measured" in (report / "scaling.svg").read_text()
 
 
-@pytest.mark.docs
 @pytest.mark.mxnet
 def test_the_study_is_rehearsed_and_drawn(checkout: Path, done: Done) -> None:
     (shown,) = (ended.stdout for command, ended in done.items() if "bench.sweep seed" in command)
@@ -180,7 +169,6 @@ def test_the_whole_study_is_rehearsed_and_drawn(tmp_path: Path) -> None:
     check_study(run / "report", done.stdout, 27, speedups)
 
 
-@pytest.mark.docs
 @pytest.mark.mxnet
 def test_the_fault_of_the_docs_is_seen_and_mended(checkout: Path) -> None:
     page = "docs/how-to/rehearse-failures.md"
@@ -197,17 +185,3 @@ def test_the_fault_of_the_docs_is_seen_and_mended(checkout: Path) -> None:
     numbers = re.compile(r"\(rank \d\)|\(PID \d+\)|\d+ of \d+")  # differ from job to job
     assert numbers.sub("", failure).startswith(numbers.sub("", cause))
     assert numbers.sub("", f"\n{command}\n{again}\n") in numbers.sub("", text)
-
-
-def test_the_sweeps_in_the_docs_load(tmp_path: Path) -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    blocks = [
-        block
-        for page in pages
-        for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
-        if "[[points]]" in block
-    ]
-    assert len(blocks) > 3
-    for block in blocks:
-        (tmp_path / "doc.toml").write_text(block)
-        assert load_sweep(str(tmp_path / "doc.toml")).trials

@@ -1,0 +1,1 @@
+"""Tests of the project itself: its structure, words, tests and documentation."""

@@ -1,0 +1,1 @@
+"""Tests of the statements, tables and links in the documentation."""

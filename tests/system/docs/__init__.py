@@ -1,1 +1,0 @@
-"""Tests of the commands and tables in the documentation."""

@@ -1,0 +1,1 @@
+"""Tests of jobs and sweeps on this machine."""

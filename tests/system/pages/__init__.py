@@ -1,0 +1,1 @@
+"""Tests of the commands in the README and in the documentation."""
