@@ -29,7 +29,7 @@ pytestmark = pytest.mark.mxnet
 ONE = "--windows=1"
 BASE = ["--data-train=t.rec"]
 # Whole jobs have these.
-CONTINUATION = (TESTS / "bench/training/test_continuation.py").read_text(encoding="utf-8")
+CONTINUATION = (TESTS / "system/training/test_continuation.py").read_text(encoding="utf-8")
 
 
 def examples(photographs: Path) -> None:
