@@ -1,9 +1,8 @@
 # make demo             first step: pack photographs, train, sweep and build a report here; 4 to 6 minutes
 # make environment      create the environment .venv alone; about a minute
-# make test             check format, lint and types; run the tests; 7 to 15 minutes
+# make test             check format, lint and types; run the tests; 4 to 9 minutes
 # make test-fast        check format and lint; run the tests that start no program; about 2 minutes
-# make test-system      run the tests of whole programs: training jobs, clusters of namespaces, the page
-#                       in Chromium, and the commands of the first pages; 5 to 10 minutes
+# make test-system      run the tests of whole programs: jobs, clusters, Chromium; 5 to 9 minutes
 # make test-pythons     run the tests that depend on the Python version on Python 3.11 to 3.13
 # make test-slow        interrupt sweeps and writers far more often than 'make test' does
 # make fuzz SECONDS=60  feed mutated samples to every parser; failing inputs go to tests/seeds
