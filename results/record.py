@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache, wraps
 from struct import Struct
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -248,6 +248,7 @@ Kind = TypeVar("Kind", bound=RateRecord)
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Result = TypeVar("Result")
+More = ParamSpec("More")
 Line = str | bytes | memoryview
 
 
@@ -527,21 +528,22 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def kept_by_items(
-    function: Callable[[Sequence[Value]], Result],
-) -> Callable[[Sequence[Value]], Result]:
-    """Keep the latest results of a function, by the identity of its items.
+    function: Callable[Concatenate[Sequence[Value], More], Result],
+) -> Callable[Concatenate[Sequence[Value], More], Result]:
+    """Keep the latest results of a function, by the identity of its arguments.
 
     Every part of a report asks the same of the same rows, and a run has thousands of them. Callers
     must not change a result.
     """
-    kept: dict[tuple[int, ...], tuple[Sequence[Value], Result]] = {}
+    kept: dict[tuple[int, ...], tuple[tuple[object, ...], Result]] = {}
 
     @wraps(function)
-    def result_of(items: Sequence[Value]) -> Result:
-        key = tuple(map(id, items))
+    def result_of(items: Sequence[Value], /, *more: More.args, **named: More.kwargs) -> Result:
+        arguments = (*items, *more, *named, *named.values())
+        key = tuple(map(id, arguments))
         found = kept.pop(key, None)
-        # The items stay alive with their result, so no other object gets one of their ids.
-        found = kept[key] = found or (tuple(items), function(items))
+        # Arguments stay alive with their result, so no other object gets one of their ids.
+        found = kept[key] = found or (arguments, function(items, *more, **named))
         if len(kept) > _MOST_KEPT:
             del kept[next(iter(kept))]
         return found[1]

@@ -62,8 +62,13 @@ MOST_BYTES = 3_900_000
 
 # A style in an inline SVG applies to the whole page.
 _PAGE_WIDE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
-# Begins the details of the points, near the end of the page.
-_DETAILS = '<script type="text/plain" id="details">'
+# Places of what is known last. Texts of a run cannot contain them, because they are escaped.
+_PLACES = {name: Markup(f"<!--{name}-->") for name in ("static", "limit", "details")}
+_STATIC = """<div class="static" role="img" aria-label="Scaling by number of devices; the table\
+ below lists the values">{}</div>"""
+_LIMIT = """<p class="hint" id="decimated">To keep this page small, it shows at most {0} windows and
+    {0} ranks per repeat, including the slowest and the fastest. The run's records.jsonl has
+    all of them.</p>"""
 _packed = lru_cache(maxsize=1)(packed)
 
 
@@ -100,18 +105,16 @@ def page(  # noqa: PLR0913 - a run, and what a report shows beside it
     known["past"] = _past(run, baselines, failures)
     known |= {"ratios": ratios, "over": over, "behind": over.sources if over else []}
     known["predicted"] = _predicted(run, predicted) if predicted.scored else None
-    template = _template()
-    svg = static()
-    known["static"] = Markup(inline_svg(svg)) if len(svg) < _MOST_STATIC else ""
-    bare = template.render(**known, details="", kept=None)
-    left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
+    text = _template().render(**known, places=_PLACES)
+    svg = inline_svg(static())
+    shown = _STATIC.format(svg) if svg and len(svg) < _MOST_STATIC else ""
+    left = MOST_BYTES - len(text.encode("utf-8", "replace")) - len(shown.encode())
     details, kept = packed_details(run, left)
-    head, tag, tail = bare.rpartition(_DETAILS)
-    text = f"{head}{tag}{details}{tail}"
-    if kept is not None:
-        text = template.render(**known, details=details, kept=kept)
-    if len(text) > MOST_BYTES:  # of a very large run, whose details cannot be shorter
-        text = template.render(**known | {"static": ""}, details=details, kept=kept)
+    if len(details) > left:  # of a very large run, whose details cannot be shorter
+        shown = ""
+    limit = "" if kept is None else _LIMIT.format(kept)
+    for name, part in (("static", shown), ("limit", limit), ("details", details)):
+        text = text.replace(_PLACES[name], part, 1)
     return text.encode("utf-8", "replace").decode()  # host facts may hold what UTF-8 cannot
 
 

@@ -227,6 +227,7 @@ def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str
     return [cells(row, names, costs) for row in rows]
 
 
+@kept_by_items
 def filled_table(
     rows: Sequence[ScalingRow], costs: Costs = NO_COSTS
 ) -> tuple[list[str], list[list[str]]]:
