@@ -91,8 +91,9 @@ document.getElementById("filter").addEventListener("input", (event) => {
 const columnsButton = document.getElementById("columns");
 /** Fix the widths of columns: the browser then lays out only the rows that are in view. */
 function fixColumns(table) {
-  const { fontFamily, fontSize } = getComputedStyle(table);
-  const font = { size: parseFloat(fontSize), family: fontFamily };
+  // Not the style of the table: asking for it would compute those of all its cells.
+  const family = getComputedStyle(document.body).fontFamily;
+  const font = { size: 0.84 * parseFloat(getComputedStyle(document.documentElement).fontSize), family };
   const widths = heads.map(({ textContent, dataset }) =>
     Math.max(textWidth(textContent, { ...font, weight: 600 }), textWidth(dataset.widest, font)),
   );
