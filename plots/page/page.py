@@ -231,5 +231,7 @@ def _table(run: Run, costs: Costs) -> dict[str, Any]:
         "header": names,
         "extra": extra,
         "table": list(zip(found, run.rows, strict=True)),
-        "widest": [max(cells, key=_width, default="") for cells in zip(*found, strict=True)],
+        "widest": [
+            max(cells, key=_width, default="") for _, *cells in zip(names, *found, strict=True)
+        ],
     }
