@@ -232,6 +232,7 @@ def _table(run: Run, costs: Costs) -> dict[str, Any]:
         "extra": extra,
         "table": list(zip(found, run.rows, strict=True)),
         "widest": [
-            max(cells, key=_width, default="") for _, *cells in zip(names, *found, strict=True)
+            max(dict.fromkeys(cells), key=_width, default="")  # equal cells are measured once
+            for _, *cells in zip(names, *found, strict=True)
         ],
     }
