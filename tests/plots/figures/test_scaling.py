@@ -29,17 +29,18 @@ from tests.support.pages.figures import panels, texts
 from tests.support.runs.records import record
 from tests.support.runs.scenes import emulated, point, published, run, three
 
-pytestmark = pytest.mark.pythons
 
 DIST: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4}
 
 
+@pytest.mark.pythons
 def test_the_svg_of_three_points_is_as_kept(tmp_path: Path) -> None:
     study = run(three())
     svg, _ = save(draw(study.rows, "study: how it scales", caption(study)), tmp_path)
     assert_golden("three.svg", svg.read_text(encoding="utf-8"))
 
 
+@pytest.mark.pythons
 def test_the_svg_of_the_published_table_is_as_kept(tmp_path: Path) -> None:
     study = run(published())
     svg, _ = save(draw(study.rows, "study: how it scales", caption(study)), tmp_path)
