@@ -7,6 +7,7 @@ folder and is not measured again; delete it to start over. Results: docs/explana
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from bench.engines.fake import FAKE
 from bench.environment import describe
@@ -39,6 +41,26 @@ _STARTS = 5
 # Windows per rank of the run with the most ranks, which would otherwise take 12 GB.
 _FEW_WINDOWS = 20
 _NULL = subprocess.DEVNULL
+_FORK = multiprocessing.get_context("fork")
+_Result = TypeVar("_Result")
+
+
+def _alone(work: Callable[[], _Result]) -> _Result:
+    """Return the result of work in another process.
+
+    The peak memory of a program includes that of the process that started it.
+    """
+    receiver, sender = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=lambda: sender.send(work()))
+    process.start()
+    sender.close()
+    try:
+        found: _Result = receiver.recv()
+    except EOFError:
+        sys.exit("the work in another process failed; its error is above")
+    finally:
+        process.join()
+    return found
 
 
 def _run(run: Path, kind: Trials, points: int, ranks: int) -> Path:
@@ -63,6 +85,10 @@ def _fab(task: str, run: Path) -> Cost:
 
 
 def _digest(run: Path) -> Cost:
+    return _alone(partial(_timed_digest, run))
+
+
+def _timed_digest(run: Path) -> Cost:
     began = time.perf_counter()
     found = digest.files(run)
     seconds = time.perf_counter() - began
@@ -75,7 +101,7 @@ def _resume(run: Path) -> Cost:
     """Return the seconds of a sweep until its last point runs, without the point itself."""
     folder = run.with_name(f"{run.name}-unfinished")
     shutil.rmtree(folder, ignore_errors=True)
-    what = write_unfinished(folder, run)
+    what = _alone(partial(write_unfinished, folder, run))
     log = folder / RECORDS
     size = log.stat().st_size
     command = [sys.executable, "-m", "fabric", "bench.sweep", str(what), "--run", f"{folder}/"]
@@ -171,7 +197,7 @@ def lines_of(folder: Path, asked: argparse.Namespace) -> list[_Line]:
 
 def _of(measure: Callable[[Path], Cost], run: Callable[[], Path]) -> Callable[[], Cost]:
     """Return the measurement of a run, which is written when it is measured."""
-    return lambda: measure(run())
+    return lambda: measure(_alone(run))
 
 
 def _measured(folder: Path, lines: Sequence[_Line]) -> list[Cost]:
