@@ -29,7 +29,6 @@ from tests.support.pages.figures import panels, texts
 from tests.support.runs.records import record
 from tests.support.runs.scenes import emulated, point, published, run, three
 
-
 DIST: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4}
 
 
