@@ -7,14 +7,15 @@ folder and is not measured again; delete it to start over. Results: docs/explana
 
 import argparse
 import json
-import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +42,6 @@ _STARTS = 5
 # Windows per rank of the run with the most ranks, which would otherwise take 12 GB.
 _FEW_WINDOWS = 20
 _NULL = subprocess.DEVNULL
-_FORK = multiprocessing.get_context("fork")
 _Result = TypeVar("_Result")
 
 
@@ -50,17 +50,8 @@ def _alone(work: Callable[[], _Result]) -> _Result:
 
     The peak memory of a program includes that of the process that started it.
     """
-    receiver, sender = _FORK.Pipe(duplex=False)
-    process = _FORK.Process(target=lambda: sender.send(work()))
-    process.start()
-    sender.close()
-    try:
-        found: _Result = receiver.recv()
-    except EOFError:
-        sys.exit("the work in another process failed; its error is above")
-    finally:
-        process.join()
-    return found
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        return pool.submit(work).result()
 
 
 def _run(run: Path, kind: Trials, points: int, ranks: int) -> Path:
