@@ -18,6 +18,7 @@ from bench.data import loader
 from bench.data.partition import whole_data
 from bench.data.shards import shards
 from bench.environment import describe
+from bench.errors import SpecError
 from bench.training.mxnet import inputs
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options, parse
@@ -125,6 +126,12 @@ def main() -> None:
     if given.way:
         print(json.dumps(_train(WAYS[given.way](_options(given.data)))))
         return
+    if given.repeats < 1:
+        parser.error(f"REPEATS: expected at least 1, got {given.repeats}")
+    try:
+        shards(given.data)
+    except SpecError as error:
+        parser.error(str(error))
     rounds = [{way: _measured(way, given.data) for way in WAYS} for _ in range(given.repeats)]
     here = describe(ROOT)
     print(

@@ -65,6 +65,7 @@ def _run(run: Path, kind: Trials, points: int, ranks: int) -> Path:
             "-"
         )
         write_run(run, kind(points, ranks), int(windows), bool(logs))
+        os.sync()  # otherwise the disk is written to while the first command is measured
     return run
 
 
@@ -93,6 +94,7 @@ def _resume(run: Path) -> Cost:
     folder = run.with_name(f"{run.name}-unfinished")
     shutil.rmtree(folder, ignore_errors=True)
     what = _alone(partial(write_unfinished, folder, run))
+    os.sync()
     log = folder / RECORDS
     size = log.stat().st_size
     command = [sys.executable, "-m", "fabric", "bench.sweep", str(what), "--run", f"{folder}/"]
