@@ -45,6 +45,7 @@ _TAIL_BYTES = 1 << 18
 # Smaller logs are read faster by one process.
 LARGE_BYTES = 64 << 20
 PART_BYTES = 16 << 20
+PIECE_BYTES = 1 << 17
 _SPACES = b" \t\n\v\f\r"
 _SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
 # Removed last: a folder with one of these still counts as a run and can be removed.
@@ -460,11 +461,11 @@ def log_parts(
 def _part_begins(log: Path, size: int) -> list[int]:
     """Return offsets of lines, about PART_BYTES apart."""
     found = [0]
-    with log.open("rb") as file:
-        while found[-1] + PART_BYTES < size:
-            file.seek(found[-1] + PART_BYTES)
-            file.readline()
-            found.append(file.tell())
+    with log.open("rb", buffering=0) as file:
+        while (offset := found[-1] + PART_BYTES) < size:
+            while (piece := os.pread(file.fileno(), PIECE_BYTES, offset)) and b"\n" not in piece:
+                offset += len(piece)
+            found.append(offset + piece.find(b"\n") + 1)
     return [begin for begin in found if begin < size]
 
 

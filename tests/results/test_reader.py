@@ -124,6 +124,7 @@ def test_a_large_log_is_read_alike_by_several_processes(
     whole = list(reader.read_summaries(folder))
     monkeypatch.setattr(store, "LARGE_BYTES", 1)
     monkeypatch.setattr(store, "PART_BYTES", 2500)
+    monkeypatch.setattr(store, "PIECE_BYTES", 300)
     assert list(reader.read_summaries(folder)) == whole
     assert [str(one) for one in whole if isinstance(one, UnreadableLine)] == [
         f"{folder / 'records.jsonl'}:6: unreadable record: Object missing required field `identity`"
