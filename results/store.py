@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -31,13 +32,8 @@ _LOG = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
 Result = TypeVar("Result")
 UNREADABLE = (
-    ArithmeticError,
-    AttributeError,
-    KeyError,
-    RecursionError,
-    SpecError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AttributeError, KeyError, RecursionError),
+    *(SpecError, TypeError, ValueError),
 )
 _TORN = "incomplete, as after an interrupted write. Rerun the sweep to measure this point again"
 _BEGAN = re.compile(rb'"key": ?"(\w+)", ?"repeat": ?(\d{1,9})\b')
@@ -513,18 +509,24 @@ def _processes(path: Path, number: int, module: str) -> Iterator[ProcessPoolExec
     context = get_context("forkserver")
     context.set_forkserver_preload([module])  # loaded once for all processes
     try:
-        with ProcessPoolExecutor(number, context, _uninterrupted) as pool:
+        with ProcessPoolExecutor(number, context, _prepare) as pool:
             yield pool
     except BrokenProcessPool as error:
         problem = "a process that read it was killed, probably because memory ran out"
-        raise StoreError(
-            error_line(path, problem=problem, fix="Free memory, then run the same command again")
-        ) from error
+        line = error_line(path, problem=problem, fix="Free memory, then run the same command again")
+        raise StoreError(line) from error
 
 
-def _uninterrupted() -> None:
+def _prepare() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends the workers
     gc.disable()  # records hold no cycles, and millions of numbers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)  # the parent was killed; the pool would wait for ever
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:
@@ -545,13 +547,9 @@ def read_json(folder: Path, name: str, default: Kind) -> Kind:
 def check_removable(folder: Path) -> None:
     """Raise StoreError unless the folder is a run and holds nothing else."""
     if ".." in folder.parts or not folder.name:
-        raise StoreError(
-            error_line(
-                folder,
-                expected="the name of a run, or a path without '..'",
-                fix="List the runs with 'fab results.list'",
-            )
-        )
+        expected = "the name of a run, or a path without '..'"
+        fix = "List the runs with 'fab results.list'"
+        raise StoreError(error_line(folder, expected=expected, fix=fix))
     if folder.is_symlink():
         problem = f"is a link to {folder.resolve()}"
         raise StoreError(error_line(folder, problem=problem, fix="Name the run itself"))

@@ -3,8 +3,12 @@
 import dataclasses
 import json
 import math
+import os
 import re
-from contextlib import closing
+import signal
+import subprocess
+import sys
+from contextlib import closing, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from results.errors import StoreError
 from results.record import Identity, Rank, emit, parse
 from results.run import load
 from results.store import Store, log_lines, read_records
+from tests.support.paths import ROOT
 from tests.support.runs.stores import RANK, record, stored
 
 pytestmark = pytest.mark.pythons
@@ -303,3 +308,25 @@ def test_a_log_is_cut_at_its_line_ends_only(
     with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "PART_BYTES", length)
         assert [bytes(one) for one in log_lines(file)] == list(BytesIO(data))
+
+
+# Each of two processes prints a line, then works for much longer than the test waits.
+_PROGRAM = """
+from pathlib import Path
+from results.store import on_all_cores
+work = "import time; print('at work', flush=True); time.sleep(600)"
+list(on_all_cores(Path("log"), exec, [work] * 2))
+"""
+
+
+def test_processes_that_read_end_with_a_killed_program() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True
+    ) as program:
+        try:
+            assert program.stdout.readline() == b"at work\n"
+            program.kill()
+            program.communicate(timeout=30)  # returns when no process has the pipe open
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
