@@ -33,7 +33,6 @@ from results.store import (
     is_present,
     log_lines,
     log_parts,
-    on_all_cores,
     parsed_lines,
     read_json,
     record_log,
@@ -195,7 +194,7 @@ def read_summaries(folder: Path) -> Iterator[RepeatSummary | UnreadableLine]:
 
     Raises StoreError if the folder is missing or its log cannot be read.
     """
-    return log_parts(record_log(folder), _part, on_all_cores)
+    return log_parts(record_log(folder), _part)
 
 
 def _part(log: Path, begin: int, end: int) -> list[RepeatSummary | UnreadableLine]:

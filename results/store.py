@@ -10,7 +10,7 @@ import re
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
@@ -32,8 +32,13 @@ _LOG = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
 Result = TypeVar("Result")
 UNREADABLE = (
-    *(ArithmeticError, AttributeError, KeyError, RecursionError),
-    *(SpecError, TypeError, ValueError),
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    RecursionError,
+    SpecError,
+    TypeError,
+    ValueError,
 )
 _TORN = "incomplete, as after an interrupted write. Rerun the sweep to measure this point again"
 _BEGAN = re.compile(rb'"key": ?"(\w+)", ?"repeat": ?(\d{1,9})\b')
@@ -194,7 +199,7 @@ class Store:
             found: dict[Identity, float] = {}
             self._tries.clear()
             log = record_log(self.folder)
-            for record in _readable(log_parts(log, _outcomes, _shared_out)):
+            for record in _readable(log_parts(log, _outcomes)):
                 self._count(found, record)
             self._finished = found
         return self._finished
@@ -429,21 +434,18 @@ def log_lines(file: IO[bytes], begin: int = 0, end: int | None = None) -> Iterat
 
 
 def log_parts(
-    log: Path,
-    read: Callable[[Path, int, int], list[Kind | UnreadableLine]],
-    side_by_side: Callable[..., Iterable[list[Kind | UnreadableLine]]],
+    log: Path, read: Callable[[Path, int, int], list[Kind | UnreadableLine]]
 ) -> Iterator[Kind | UnreadableLine]:
     """Yield what `read` returns for a log.
 
-    Of a large one, `side_by_side` calls it for ranges of bytes from line to line. It is
-    `on_all_cores` or works alike.
+    Processes call it for ranges of lines of a large one.
     """
     size = log.stat().st_size if log.exists() else 0
     if size < LARGE_BYTES:
         yield from read(log, 0, size)
         return
     begins = _part_begins(log, size)
-    parts = side_by_side(log, read, [log] * len(begins), begins, [*begins[1:], size])
+    parts = on_all_cores(log, read, [log] * len(begins), begins, [*begins[1:], size])
     for begin, part in zip(begins, parts, strict=True):
         for one in part:
             if begin and isinstance(one, UnreadableLine):
@@ -478,29 +480,6 @@ def on_all_cores(
     """
     with _processes(path, len(os.sched_getaffinity(0)), function.__module__) as pool:
         yield from pool.map(function, *arguments)
-
-
-def _shared_out(
-    path: Path, function: Callable[..., Result], *arguments: Sequence[Any]
-) -> list[Result]:
-    """Return what `on_all_cores` yields; this process makes the last calls.
-
-    It works while the others start, which takes half a second.
-    """
-    calls = list(zip(*arguments, strict=True))
-    others = len(os.sched_getaffinity(0)) - 1
-    if not others:
-        return [function(*one) for one in calls]
-    with _processes(path, others, function.__module__) as pool:
-        futures = [pool.submit(function, *one) for one in calls]
-        try:
-            found = [
-                function(*call) if future.cancel() else future.result()
-                for call, future in zip(reversed(calls), reversed(futures), strict=True)
-            ]
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return found[::-1]
 
 
 @contextmanager

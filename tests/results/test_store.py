@@ -23,7 +23,7 @@ from results import store as store_module
 from results.errors import StoreError
 from results.record import Identity, Rank, emit, parse
 from results.run import load
-from results.store import Store, log_lines, read_records
+from results.store import Store, log_lines, on_all_cores, read_records
 from tests.support.paths import ROOT
 from tests.support.runs.stores import RANK, record, stored
 
@@ -330,3 +330,10 @@ def test_processes_that_read_end_with_a_killed_program() -> None:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)
+
+
+def test_a_killed_process_that_reads_is_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "records.jsonl"
+    work = "import os; os.kill(os.getpid(), 9)"
+    with pytest.raises(StoreError, match=rf"{log}: a process that read it was killed.*memory"):
+        list(on_all_cores(log, exec, [work] * 50))
