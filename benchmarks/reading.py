@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import cv2
 import numpy as np
@@ -35,6 +36,31 @@ def _cpu(block: Callable[[], None], images: int) -> float:
     return (time.process_time() - began) / images * 1e3
 
 
+def _measured(stream: Stream, where: Any, blocks: int) -> list[tuple[float, float]]:
+    """Return the CPU milliseconds per image of decoding and of reading, by block.
+
+    where  file index, offset and length of each image
+    """
+    cv2.setNumThreads(1)
+    paths = stream.portion.paths
+    encoded = [unpack(read_record(paths[n], *at), "").image for n, *at in where.tolist()]
+    out = np.empty(stream.options.image_shape, np.float32)
+
+    def decode() -> None:
+        for image in encoded:
+            simplejpeg.decode_jpeg(image, colorspace="RGB", strict=False)
+
+    with opened(paths) as files:
+
+        def read() -> None:
+            for number, place in enumerate(where):
+                stream.read(files, place, number, out)
+
+        decode()
+        read()
+        return [(_cpu(decode, len(where)), _cpu(read, len(where))) for _ in range(blocks)]
+
+
 def main() -> None:
     """Print the median CPU milliseconds per image of both, and the ratio."""
     parser = argparse.ArgumentParser("python -m benchmarks.reading", description=__doc__)
@@ -56,27 +82,10 @@ def main() -> None:
         portion = whole_data(given.data)
     except SpecError as error:
         parser.error(str(error))
-    cv2.setNumThreads(1)
     line = ("--data-train", given.data, "--image-shape", _SHAPE)
     options = parse([*line, "--random-crop", "1", "--random-mirror", "1"])
-    stream = Stream(options=options, portion=portion, rank=0)
     where = places(portion.paths)[:_MOST_IMAGES]
-    encoded = [unpack(read_record(portion.paths[n], *at), "").image for n, *at in where.tolist()]
-    out = np.empty(options.image_shape, np.float32)
-
-    def decode() -> None:
-        for image in encoded:
-            simplejpeg.decode_jpeg(image, colorspace="RGB", strict=False)
-
-    with opened(portion.paths) as files:
-
-        def read() -> None:
-            for number, place in enumerate(where):
-                stream.read(files, place, number, out)
-
-        decode()
-        read()
-        pairs = [(_cpu(decode, len(where)), _cpu(read, len(where))) for _ in range(given.blocks)]
+    pairs = _measured(Stream(options=options, portion=portion, rank=0), where, given.blocks)
     here = describe(ROOT)
     print(
         f"{here['processor']}, {here['cores']} cores, Python {here['python']}, load "
