@@ -310,11 +310,11 @@ def test_a_log_is_cut_at_its_line_ends_only(
         assert [bytes(one) for one in log_lines(file)] == list(BytesIO(data))
 
 
-# Each of two processes prints a line, then works for much longer than the test waits.
+# Each of two processes writes 7 bytes at once, then works for much longer than the test waits.
 _PROGRAM = """
 from pathlib import Path
 from results.store import on_all_cores
-work = "import time; print('at work', flush=True); time.sleep(600)"
+work = "import os, time; os.write(1, b'at work'); time.sleep(600)"
 list(on_all_cores(Path("log"), exec, [work] * 2))
 """
 
@@ -324,7 +324,7 @@ def test_processes_that_read_end_with_a_killed_program() -> None:
         [sys.executable, "-c", _PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True
     ) as program:
         try:
-            assert program.stdout.readline() == b"at work\n"
+            assert program.stdout.read(7) == b"at work"
             program.kill()
             program.communicate(timeout=30)  # returns when no process has the pipe open
         finally:
