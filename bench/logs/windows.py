@@ -20,7 +20,7 @@ _COMMA = re.compile(r"(?<=\d),(?=\d)(?!\d{3}(?!\d))", re.ASCII)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))", re.ASCII)
 _SHOWN = 120
 # As for logs: the clocks of short windows differ by less.
-_APART, _LEAST_GAPS = 1.2, 3
+_APART, _ENOUGH_GAPS = 1.2, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +244,8 @@ class WindowReader:
             figures = {"count": len(self.spoilt), "first": f"line {self.spoilt[0]}"}
             found.append(Note(NoteKind.LOG_SPOILT, figures))
         gaps = [(b - a) / span for (a, _), (b, span) in pairwise(self._arrived)]
-        if len(gaps) >= _LEAST_GAPS and not 1 / _APART < median(gaps) < _APART:
+        # Few gaps decide only if no line is missing between them.
+        checked = len(gaps) >= (_ENOUGH_GAPS if self.spoilt else 1)
+        if checked and not 1 / _APART < median(gaps) < _APART:
             found.append(Note(NoteKind.PRINTED_CONTRADICTED, {"factor": median(gaps)}))
         return found

@@ -1,17 +1,20 @@
 """A program and every process that it starts, which end together."""
 
 import ctypes
+import fcntl
 import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_F_GETPIPE_SZ = 1032
 _PIECE_BYTES, _MOST_LINE = 1 << 16, 1 << 16
 _TURN_SECONDS, _PAUSE_SECONDS = 0.2, 0.02
 _SHOWN = 80
@@ -32,6 +35,20 @@ def children() -> dict[int, str]:
                 words = (entry / "cmdline").read_bytes().decode("utf-8", "replace")
                 found[int(entry.name)] = words.replace("\0", " ").strip()[:_SHOWN]
     return found
+
+
+def survive_parent() -> None:
+    """Raise SystemExit in this process if its parent ends.
+
+    The agent starts it with SIGKILL for that case. Nobody could then end processes of the program
+    that have sessions of their own.
+    """
+
+    def leave(number: int, frame: object) -> None:
+        sys.exit(1)
+
+    signal.signal(signal.SIGUSR2, leave)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR2, 0, 0, 0)
 
 
 class Program:
@@ -61,8 +78,11 @@ class Program:
 
         A carriage return ends a line too, as progress bars print. Times are of time.monotonic().
         """
+        unread = None  # of what the program printed before its end; its processes may print on
         while True:
             ended = self._popen.poll() is not None
+            if ended and unread is None:
+                unread = fcntl.fcntl(self._output, _F_GETPIPE_SZ)
             ready = select.select([self._output], [], [], 0 if ended else _TURN_SECONDS)[0]
             piece = b""
             if ready:
@@ -73,7 +93,9 @@ class Program:
             self._pending += self._complete(piece)
             while self._pending:
                 yield self._pending.popleft(), now
-            if (ended and not piece) or (until is not None and now > until):
+            if unread is not None:
+                unread -= len(piece)
+            if (ended and not piece) or (unread or 0) < 0 or (until is not None and now > until):
                 break
         if self._rest:
             yield self._rest.decode("utf-8", "replace"), time.monotonic()

@@ -29,9 +29,12 @@ PLACEHOLDERS = {
     "global_batch": "images per step of the whole job",
     "gpus": "numbers of the GPUs on each host: 0,1,2,3; nothing on CPUs",
 }
-# {name} is a placeholder; {{name}} stands for the text {name}.
-PLACEHOLDER = re.compile(r"\{(?P<text>\{\w{1,64}\})\}|\{(?P<name>\w{1,64})\}", re.ASCII)
-_SPACED = re.compile(rf"\{{[ \t]*({'|'.join(PLACEHOLDERS)})[ \t]*\}}")
+# {name} is a placeholder; {{name}} stands for the text {name}. Typing errors have these forms, too.
+_NAME = r"\w[\w:!-]{0,63}"
+PLACEHOLDER = re.compile(rf"\{{(?P<text>\{{{_NAME}\}})\}}|\{{(?P<name>{_NAME})\}}", re.ASCII)
+_KNOWN = "|".join(PLACEHOLDERS)
+_SPACED = re.compile(rf"\{{[ \t]*({_KNOWN})[ \t]*\}}")
+_UNCLOSED = re.compile(rf"\{{[ \t]*({_KNOWN})[ \t]*$")
 # Linux takes 128 KiB per word; the hosts of a job fill the placeholders.
 _MOST_BYTES = 1 << 16
 # A format whose logs do not show how workers exchange gradients.
@@ -107,19 +110,21 @@ def _check_word(word: str) -> None:
     if "\0" in word:
         fix, got = "Remove it", quoted(word)
         raise SpecError(error_line("command", expected="words without a NUL", got=got, fix=fix))
-    if "=" in word and is_secret(name):
+    shown = masked_word(word)
+    if shown != word or ("=" in word and is_secret(name)):
         fix = "Other users see command lines. Pass it in env"
-        got = quoted(masked_word(word))
+        got = quoted(shown)
         raise SpecError(error_line("command", expected="no secret", got=got, fix=fix))
-    for found in PLACEHOLDER.finditer(word):
-        if found["name"] and found["name"] not in PLACEHOLDERS:
-            problem = str(unknown("placeholder", found["name"], PLACEHOLDERS))
-            fix = f"Write {{{found[0]}}} for the text {found[0]}"
+    for one in PLACEHOLDER.finditer(word):
+        if one["name"] and one["name"] not in PLACEHOLDERS:
+            problem = str(unknown("placeholder", one["name"], PLACEHOLDERS))
+            fix = f"Write {{{one[0]}}} for the text {one[0]}"
             raise SpecError(error_line("command", problem=problem, fix=fix))
-    for spaced in _SPACED.finditer(PLACEHOLDER.sub("", word)):
-        expected, got = f"{{{spaced[1]}}}", quoted(spaced[0])
-        fix = "Remove the spaces"
-        raise SpecError(error_line("command", expected=expected, got=got, fix=fix))
+    rest = PLACEHOLDER.sub("", word)
+    for form, fix in ((_SPACED, "Remove the spaces"), (_UNCLOSED, "Close the brace")):
+        if found := form.search(rest):
+            expected, got = f"{{{found[1]}}}", quoted(found[0])
+            raise SpecError(error_line("command", expected=expected, got=got, fix=fix))
 
 
 def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:

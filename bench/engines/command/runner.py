@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.engines.command.children import Program
+from bench.engines.command.children import Program, survive_parent
 from bench.engines.command.program import PRINTED, filled, placed, program_name
 from bench.errors import SpecError, error_line
 from bench.events import REPORTED, say
@@ -141,16 +141,19 @@ def _signal(number: int) -> str:
 
 
 def _show(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    # The program's variables may choose an encoding for Python's own text.
+    sys.stdout.buffer.write(f"{text}\n".encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
 
 
 def _environment() -> dict[str, str]:
     """Return the environment of the program: without the parts of mxscale."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("MXSCALE_")}
-    # The agent puts the checkout first, whose packages could hide those of the program.
-    paths = env.pop("PYTHONPATH", "").split(os.pathsep)[1:]
-    if paths:
+    # The agent puts the checkout first, whose packages could hide those of the program. A point's
+    # own `env` replaces that.
+    first, *rest = env.pop("PYTHONPATH", "").split(os.pathsep)
+    paths = rest if os.path.realpath(first) == os.getcwd() else [first, *rest]  # noqa: PTH109
+    if any(paths):
         env["PYTHONPATH"] = os.pathsep.join(paths)
     # Programs buffer what they print to a pipe, so its lines would arrive too late.
     return env | {"PYTHONUNBUFFERED": "1"}
@@ -160,6 +163,7 @@ def main() -> None:
     """Run the program in the arguments; exit with 1 if it gives no measurement."""
     settings, words = json.loads(sys.argv[1]), sys.argv[2:]
     say("reached")
+    survive_parent()
     try:
         words = filled(words, placed(settings, os.environ))
         found = _Measurement(settings, words)

@@ -152,7 +152,7 @@ def test_output_that_contradicts_the_settings_is_refused(
 
 def test_unusable_lines_are_counted_and_named() -> None:
     one = reader("horovod-synthetic")
-    assert len(windows(one, iterations(50, "nan", 0, 50))) == 2
+    assert len(windows(one, iterations(320, "nan", 0, 320))) == 2
     (note,) = one.notes()
     assert (note.kind, note.figures) == (NoteKind.LOG_SPOILT, {"count": 2, "first": "line 2"})
 
@@ -176,10 +176,13 @@ def test_settings_that_the_program_prints_must_be_those_of_the_sweep() -> None:
     assert same.contradictions() == []
 
 
+@pytest.mark.parametrize("count", [2, 6])
 @pytest.mark.parametrize(("rate", "kinds"), [(320.0, []), (80.0, [NoteKind.PRINTED_CONTRADICTED])])
-def test_the_times_of_lines_check_the_throughput(rate: float, kinds: list[NoteKind]) -> None:
+def test_the_times_of_lines_check_the_throughput(
+    rate: float, kinds: list[NoteKind], count: int
+) -> None:
     """A line per second with 640 images of two devices is right at 320 images/s."""
     one = reader("horovod-synthetic")
-    windows(one, iterations(*[rate] * 6))
+    windows(one, iterations(*[rate] * count))
     assert [note.kind for note in one.notes()] == kinds
     assert [note.figures["factor"] for note in one.notes()] == [0.25] * len(kinds)

@@ -1,6 +1,8 @@
 """Jobs of engine `command` under the real agent, with a small program."""
 
+import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,51 @@ def test_a_program_that_a_host_lacks_fails_its_point(tmp_path: Path) -> None:
     script.chmod(0o755)
     (record,) = measured(tmp_path / "second", trial(command=[str(script)]))
     assert "Install the interpreter that its first line names" in record.message
+
+
+def test_a_child_that_prints_on_does_not_hide_how_the_program_ended(tmp_path: Path) -> None:
+    record = recorded(tmp_path, command=["sh", "-c", "yes & exit 3"])
+    assert (record.status, record.failure and record.failure.cause) == ("failed", Cause.EXITED)
+    assert "sh exited with code 3" in record.message
+
+
+@pytest.mark.parametrize(
+    ("env", "path"), [(["PYTHONPATH=/a:/b"], "/a:/b"), (["PYTHONPATH=/a"], "/a"), ([], "")]
+)
+def test_a_points_own_pythonpath_is_that_of_its_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: list[str], path: str
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    record = recorded(tmp_path, command=["sh", "-c", "echo path=$PYTHONPATH."], env=env)
+    assert f"last log lines: path={path}." in record.message
+
+
+def test_bytes_that_are_no_text_are_read_in_any_encoding(tmp_path: Path) -> None:
+    lines = r"for n in 1 2 3; do printf '\377\nIter #'$n': 4.0 img/sec per CPU\n'; done"
+    record = recorded(tmp_path, command=["sh", "-c", lines], env=["PYTHONIOENCODING=ascii"])
+    assert (record.status, record.message) == ("ok", "")
+    assert len(record.ranks[0].seconds) == 3
+
+
+def test_processes_of_other_sessions_end_if_the_agent_is_killed() -> None:
+    ones = ("devices", "batch", "global_batch", "printers", "steps")
+    settings: dict[str, Any] = dict.fromkeys(ones, 1)
+    settings |= {"format": "horovod-synthetic", "gpus": "", "warmup_windows": 1, "windows": 0}
+    settings |= {"precision": 0.0, "budget_seconds": 60.0}
+    daemon = "import time; print('daemon', flush=True); time.sleep(1234)"
+    program = f'setsid {sys.executable} -c "{daemon}" & wait'
+    runner = [sys.executable, "-m", "bench.engines.command.runner", json.dumps(settings)]
+    agent = subprocess.Popen(
+        ["sh", "-c", '"$@" & wait', "agent", *runner, "sh", "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with agent:
+        assert agent.stdout
+        assert agent.stdout.readline() == "daemon\n"
+        agent.kill()
+        assert agent.stdout.read() == ""  # all processes with this end of the pipe have ended
 
 
 @pytest.mark.mxnet
