@@ -86,9 +86,10 @@ def _template(options: HostOptions) -> Template | None:
     template = Template.parse(options.via)
     for word in template.words:
         option = word.startswith("-") or "=" in word
-        if option and is_secret(word.partition("=")[0]):
+        shown = masked_word(word)
+        if shown != word or (option and is_secret(word.partition("=")[0])):
             fix = "Other users see command lines. Put it into the program's own configuration"
-            got = quoted(masked_word(word))
+            got = quoted(shown)
             raise LaunchError(error_line("--via", expected="no secret", got=got, fix=fix))
     return template
 

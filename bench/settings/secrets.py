@@ -134,9 +134,11 @@ def command_line(words: Iterable[str]) -> str:
 
 
 def masked_word(word: str) -> str:
-    """Mask the value in a word NAME=VALUE or --name=VALUE if it is secret."""
+    """Mask a secret value in a word NAME=VALUE or --name=VALUE, or the login of a URL."""
     found = _SETTING.fullmatch(word)
-    return f"{found[1]}={MASK}" if found and is_secret(found[1]) else word
+    if found and is_secret(found[1]):
+        return f"{found[1]}={MASK}"
+    return _LOGIN.sub(f"://{MASK}@", word)
 
 
 def masked(values: object, also: Iterable[str] = ()) -> dict[str, str]:

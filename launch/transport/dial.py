@@ -114,6 +114,11 @@ class DialLine:
         problem = f"its joiner did not start {missing} {when}{f': {said}' if said else ''}"
         return error_line("", problem=problem, fix="Run python3 there to see the cause")
 
+    @property
+    def lost(self) -> bool:
+        """Whether the connection ended before its program."""
+        return bool(self._lost)
+
     def write(self, data: bytes) -> None:
         """Send bytes."""
         if data and not self.closed:
@@ -172,10 +177,16 @@ class DialLine:
 
 @dataclass
 class _Membership:
-    """A host that has joined: the token of its next connection, and its waiting one."""
+    """A host that has joined.
+
+    next     token of its next connection
+    waiting  its connection that waits for a program
+    gone     whether its joiner did not connect again in time, or lost a connection
+    """
 
     next: str = ""
     waiting: FrameStream | None = None
+    gone: bool = False
 
 
 @dataclass
@@ -229,25 +240,36 @@ class Dial:
             line.close(0.0)
             why = str(error)
         if why:
+            with self._changed:
+                joined = self._hosts[host.name]
+                if joined is not None and line.lost:
+                    joined.gone = True
             raise LaunchError(error_line(host.name, problem=why))
         return line
 
     def connection(self, name: str) -> FrameStream:
         """Wait for a connection of a host."""
         with self._changed:
-            until = max(
-                self._began + limits.JOIN_SECONDS, time.monotonic() + limits.CONNECT_SECONDS
-            )
-            while not self._closed and (left := until - time.monotonic()) > 0:
+            now, joined = time.monotonic(), self._hosts[name]
+            until = now + limits.CONNECT_SECONDS
+            if joined is None:
+                until = max(until, self._began + limits.JOIN_SECONDS)
+            elif joined.gone:
+                until = now
+            while not self._closed:
                 joined = self._hosts[name]
                 if joined is not None and joined.waiting is not None:
                     stream, joined.waiting = joined.waiting, None
                     return stream
+                left = until - time.monotonic()
+                if left <= 0:
+                    break
                 self._changed.wait(left)
             if self._closed:
                 fix = "Run the same command again"
                 raise LaunchError(error_line(name, problem="interrupted", fix=fix))
-            if self._hosts[name] is not None:
+            if joined is not None:
+                joined.gone = True
                 raise _lost(name)
         problem = f"did not join within {limits.JOIN_SECONDS:.0f} s"
         fix = f"Start join.py there with the pass of {self._pass.path}"
@@ -305,7 +327,7 @@ class Dial:
                 why = "the controller ends"
             else:
                 self._hosts[name] = joined = joined or _Membership()
-                joined.next = token
+                joined.next, joined.gone = token, False
         answer = {"why": why} if why else {"next": token}
         made.send(HELLO, json.dumps(answer).encode(), deadline)
         if why or joined is None:
@@ -365,6 +387,11 @@ def _same(expected: str, given: str) -> bool:
 
 def _listen(port: int) -> socket.socket:
     try:
+        if socket.has_dualstack_ipv6():
+            with contextlib.suppress(OSError):  # a network namespace without IPv6, or port in use
+                return socket.create_server(
+                    ("", port), family=socket.AF_INET6, backlog=128, dualstack_ipv6=True
+                )
         return socket.create_server(("", port), backlog=128)
     except OSError as error:
         # The socket module adds the address to strerror.

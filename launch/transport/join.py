@@ -432,6 +432,26 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _first_line(deadline: float) -> str:
+    """Return the first line of stdin; JoinError if there is none by the deadline."""
+    data, poll = b"", select.poll()
+    poll.register(0, select.POLLIN)
+    while b"\n" not in data and len(data) < MOST_HELLO:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise JoinError(
+                f"the pass: expected {PASS} or a first line of stdin, got neither within "
+                f"{DEADLINE_SECONDS:.0f} s"
+            )
+        try:
+            piece = os.read(0, MOST_HELLO)
+        except OSError:  # closed
+            break
+        if not piece:
+            break
+        data += piece
+    return data.partition(b"\n")[0].decode("utf-8", "replace")
+
+
 def main() -> int:
     """Join a controller; 0 once it has ended, else 1 and one line on stderr."""
     parser = Parser(prog="join.py", description=__doc__.split("\n")[0])
@@ -443,7 +463,7 @@ def main() -> int:
     try:
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(name, _ended)
-        text = os.environ.get(PASS) or sys.stdin.readline(MOST_HELLO)
+        text = os.environ.get(PASS) or _first_line(time.monotonic() + DEADLINE_SECONDS)
         joiner = Joiner(given.controller, given.port, given.name, text.strip())
         joiner.serve()
     except (JoinError, _EndedError) as error:

@@ -136,7 +136,7 @@ class ViaLine:
             if mark:
                 self._received = b"\n" + rest
                 marks.pop(0)
-            elif select.select([self._stdout], [], [], left)[0]:
+            elif self._readable(left):
                 piece = os.read(self._stdout.fileno(), _PIECE_BYTES)
                 self._received = before[-_PIECE_BYTES:] + piece
                 ended = not piece
@@ -147,6 +147,12 @@ class ViaLine:
         self.close(0.0)
         self._stdout.close()
         return why
+
+    def _readable(self, seconds: float) -> bool:
+        """Wait for output or its end. select() takes no descriptors from 1024 on."""
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def _not_begun(self, marks: int, seconds: float, *, ended: bool) -> str:
         """Return why the program did not start, by the number of missing marks."""

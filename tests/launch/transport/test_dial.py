@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -52,11 +53,17 @@ class Lab:
         self.text = self.file.read_text().strip()
 
     def joiner(
-        self, name: str, text: str = "", *, stdin: bool = False, python: str = sys.executable
+        self,
+        name: str,
+        text: str = "",
+        *,
+        stdin: bool = False,
+        python: str = sys.executable,
+        address: str = "127.0.0.1",
     ) -> subprocess.Popen[str]:
         text = text or self.text
         made = subprocess.Popen(
-            [python, str(JOIN), "127.0.0.1", str(self.port), "--name", name],
+            [python, str(JOIN), address, str(self.port), "--name", name],
             env={**os.environ, **({} if stdin else {PASS: text})},
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -295,6 +302,28 @@ def test_a_joiner_that_is_killed_loses_its_host_and_leaves_no_process(lab: Lab) 
         time.sleep(0.05)
 
 
+def test_a_joiner_that_ended_is_waited_for_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    joiner = lab.joiner("n1")
+    answer(lab)
+    joiner.kill()
+    joiner.wait()
+    monkeypatch.setattr(limits, "CONNECT_SECONDS", 1.0)
+    began = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(LaunchError, match=r"its joiner has ended|did not start a shell"):
+            lab.dial.start(host(), "probe")
+    assert time.monotonic() - began < 10
+
+
+def test_a_host_joins_over_ipv6(lab: Lab) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("needs IPv6")
+    joiner = lab.joiner("n1", address="::1")
+    assert answer(lab)["say"] == "where"
+    lab.dial.close()
+    assert (joiner.wait(30), joiner.stderr and joiner.stderr.read()) == (0, "")
+
+
 def test_a_joiner_whose_controller_is_lost_says_so(lab: Lab) -> None:
     joiner = lab.joiner("n1")
     stream = lab.dial.connection("n1")
@@ -448,3 +477,35 @@ def test_wrong_words_of_a_joiner_are_one_line(words: list[str], said: str) -> No
     assert done.returncode == 1
     assert line.startswith("error: join.py: ")
     assert said in line
+
+
+@pytest.mark.parametrize(
+    ("stdin", "said"),
+    [("</dev/null", "got none"), ("<&-", "got none"), (r"<<<$'\xff\xfe'", "got other text")],
+)
+def test_a_stdin_without_a_pass_is_one_line(stdin: str, said: str) -> None:
+    command = f"exec {sys.executable} {JOIN} 127.0.0.1 7777 {stdin}"
+    done = subprocess.run(
+        ["bash", "-c", command], env={}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert said in done.stderr
+
+
+def test_a_pass_that_does_not_come_has_a_deadline(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader, writer = os.pipe()
+    saved = os.dup(0)
+    try:
+        os.dup2(reader, 0)
+        monkeypatch.setattr(join, "DEADLINE_SECONDS", 0.2)
+        monkeypatch.delenv(PASS, raising=False)
+        monkeypatch.setattr(sys, "argv", ["join.py", "127.0.0.1", "7777"])
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
+        assert join.main() == 1
+    finally:
+        os.dup2(saved, 0)
+        for fd in (reader, writer, saved):
+            os.close(fd)
+    assert "or a first line of stdin, got neither within 0 s" in capsys.readouterr().err

@@ -1,6 +1,8 @@
 """Templates that reach hosts in place of SSH, and commands that fail."""
 
+import os
 import queue
+import resource
 import shutil
 import sys
 import threading
@@ -83,6 +85,7 @@ def test_words_are_split_like_a_shells_and_nothing_is_expanded(
         ("{host} env", "--via: expected a program before {host}, got '{host}'"),
         ("env --token=abc {host}", "--via: expected no secret, got '--token=***'"),
         ("env API_KEY=abc {host}", "--via: expected no secret, got 'API_KEY=***'"),
+        ("env http://me:abc@x/ {host}", "--via: expected no secret, got 'http://***@x/'"),
         ("env --password abc {host}", "--via: expected no secret, got '--password'"),
     ],
 )
@@ -185,6 +188,20 @@ def test_a_command_that_never_starts_has_a_deadline_and_leaves_nothing(
     script = "trap : TERM; echo 'job 7 queued' >&2; sleep 600 & while :; do wait; done"
     said = failed(f'sh -c "{script}" {{host}}', monkeypatch, 1.0)
     assert said.startswith("n1: 'sh' did not start a shell on the host within 1 s: job 7 queued. ")
+
+
+def test_a_controller_with_more_files_than_select_takes_starts_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    held = [os.dup(0) for _ in range(1100)]
+    try:
+        assert "'false' ended with exit code 1" in failed("false {host}", monkeypatch)
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_interrupt_ends_a_command_that_is_starting(mark: str) -> None:
