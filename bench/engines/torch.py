@@ -39,6 +39,8 @@ def _check(trial: "Trial") -> None:
         expected = "'synthetic', 'real' or 'test-io' with engine 'torch'"
         fix = "Use engine 'mxnet' for it"
         raise SpecError(error_line("mode", expected=expected, got=quoted(trial.mode), fix=fix))
+    if trial.mode == "test-io":
+        _check_reading(trial)
     if layout.devices_per_worker != 1:
         fix = "Leave it out: each device has a process"
         count = layout.devices_per_worker
@@ -59,6 +61,17 @@ def _check(trial: "Trial") -> None:
         got, fix = quoted(trial.engine), "Leave it out"
         raise SpecError(error_line("costs", expected="engine 'mxnet'", got=got, fix=fix))
     check_options(trial, ("--engine=torch",))
+
+
+def _check_reading(trial: "Trial") -> None:
+    """Raise SpecError for what a benchmark of the input pipeline has no use for."""
+    if trial.workers != 1:
+        expected, fix = "1 with mode 'test-io' and engine 'torch'", "Use engine 'mxnet' for several"
+        raise SpecError(error_line("devices", expected=expected, got=trial.workers, fix=fix))
+    for name in ("channels_last", "compile"):
+        if trial.value(name):
+            problem = "mode 'test-io' has no use for it"
+            raise SpecError(error_line(name, problem=problem, fix="Leave it out"))
 
 
 def _environment(trial: "Trial", place: Place) -> dict[str, str]:

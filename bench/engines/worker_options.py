@@ -86,6 +86,7 @@ def check_options(trial: "Trial", engine: tuple[str, ...] = ()) -> None:
         if is_given and not trial.scripted:
             got, fix = quoted(trial.engine), "Set engine = 'command', or leave it out"
             raise SpecError(error_line(name, expected="engine 'command'", got=got, fix=fix))
+    _check_threshold(trial)
     if not trial.mxnet.options:
         return
     for option in trial.mxnet.options:
@@ -104,3 +105,14 @@ def check_options(trial: "Trial", engine: tuple[str, ...] = ()) -> None:
         parse([*engine, *mode, *store, *val, *trial.mxnet.options])
     except SpecError as error:
         raise SpecError(error_line("options", problem=str(error))) from error
+
+
+def _check_threshold(trial: "Trial") -> None:
+    """Raise SpecError if another compression than 2bit has a threshold.
+
+    Without compression it is accepted: points with and without it may share a table.
+    """
+    training, usual = trial.training, PART_FIELDS["gc_threshold"].default
+    if training.gc_type not in {"none", "2bit"} and training.gc_threshold != usual:
+        got, fix = quoted(training.gc_type), "Leave gc_threshold out"
+        raise SpecError(error_line("gc_threshold", expected="gc_type '2bit'", got=got, fix=fix))

@@ -63,6 +63,8 @@ class TorchBackend:
         self._step.optimizer.load_state_dict(
             {"state": values["state"], "param_groups": groups}  # with the rates of this training
         )
+        if saved := values.get("scaler"):
+            self._step.scaler.load_state_dict(saved)
         self._step.updates = int(values["batches"])
         if self.rank == 0:
             echo(
@@ -165,7 +167,7 @@ class TorchBackend:
 
     def wire_bytes(self) -> int:
         """Return the bytes that it sends per step, as in a ring of the workers."""
-        gradients = self._step.gradient_bytes()
+        gradients = self._step.exchanged_bytes()
         sent = TORCH.wire_bytes(self.comm, self.options.gc_type, gradients)
         return round(2 * sent * (self.num_workers - 1) / self.num_workers)
 
@@ -195,6 +197,7 @@ class TorchBackend:
         values = {
             "net": self._step.net.state_dict(),
             "state": self._step.optimizer.state_dict()["state"],
+            "scaler": self._step.scaler.state_dict(),  # of float16
             "optimizer": options.optimizer,
             "batches": self._begun + batches,
             "whole": self.part.whole,

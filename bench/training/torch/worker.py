@@ -3,7 +3,7 @@
 import hashlib
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,16 @@ def _compress(model: Any, kind: str) -> None:
         model.register_comm_hook(None, hooks[kind])
 
 
+def factored_size(shape: Sequence[int]) -> int:
+    """Return the number of values that PowerSGD of rank 1 sends of a gradient.
+
+    It factors the matrix of the first dimension by the others, if that more than halves the number.
+    """
+    rows, size = shape[0], math.prod(shape)
+    factors = rows + size // rows
+    return factors if 2 * factors < size else size
+
+
 @dataclass(kw_only=True)
 class Step:
     """A network with what a step needs: its loss, gradients and update.
@@ -164,9 +174,13 @@ class Step:
         for name, one in self.net.named_parameters():
             yield name, one.detach().float().contiguous().cpu().numpy()
 
-    def gradient_bytes(self) -> int:
-        """Return the bytes of one step's gradients, without compression."""
-        return sum(one.numel() * one.element_size() for one in self.net.parameters())
+    def exchanged_bytes(self) -> int:
+        """Return the bytes of the gradients, or of PowerSGD's factors, of a step."""
+        factors = self.options.gc_type == "powersgd"
+        return sum(
+            (factored_size(one.shape) if factors else one.numel()) * one.element_size()
+            for one in self.net.parameters()
+        )
 
     def digest(self) -> str:
         """Return a hash of the weights; FloatingPointError if they are not finite."""

@@ -66,6 +66,9 @@ def test_a_worker_reads_the_options_that_the_trial_has() -> None:
     assert parse(["--engine=torch", "--benchmark=1", "--windows=1"]).kv_store == "none"
 
 
+READING = {"mode": "test-io", "data_train": "x", "devices": 1, "kvstore": "none"}
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -80,6 +83,9 @@ def test_a_worker_reads_the_options_that_the_trial_has() -> None:
         ({"gc_type": "powersgd", "network": "alexnet"}, "fails on CPUs for alexnet, whose grad"),
         ({"devices_per_worker": 2}, "expected 1, got 2. Leave it out: each device has a process"),
         ({"mode": "bandwidth"}, "'synthetic', 'real' or 'test-io' with engine 'torch'"),
+        ({**READING, "devices": 2}, "devices: expected 1 with mode 'test-io' and .*, got 2"),
+        ({**READING, "compile": True}, "compile: mode 'test-io' has no use for it. Leave it out"),
+        ({"gc_type": "fp16", "gc_threshold": 0.1}, "gc_threshold: expected gc_type '2bit', got"),
         ({"servers_per_host": 1}, "engine 'torch' has no servers"),
         ({"costs": "upstream"}, "costs: expected engine 'mxnet', got 'torch'"),
         ({"env": ["RANK=3"]}, "the launcher sets RANK"),

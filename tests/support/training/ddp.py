@@ -61,7 +61,7 @@ def steps(line: str, job: Any = None) -> dict[str, Any]:
         "losses": losses,
         "hash": step.digest(),
         "weights": [float(one) for one in weights[::997]],
-        "bytes": step.gradient_bytes(),
+        "bytes": step.exchanged_bytes(),
         "sums": job.sums((job.rank, 2**52)),
         "any": job.any(job.rank == 1),
         "told": job.broadcast(0.5 + job.rank),

@@ -50,6 +50,28 @@ def test_training_on_photographs_learns_and_continues_as_if_not_interrupted(
     assert rest.accuracy == whole.accuracy
 
 
+def test_float16_continues_with_the_scale_of_its_gradients(
+    photographs: Path, tmp_path: Path
+) -> None:
+    def scale(name: str) -> dict[str, float]:
+        return dict(torch.load(tmp_path / name, weights_only=True)["scaler"])
+
+    words = [*photos(photographs), "--dtype=float16"]
+    whole = trained(*words, "--num-epochs=2", f"--model-prefix={tmp_path / 'a'}")
+    assert scale("a-0001.pt")["scale"] < torch.amp.GradScaler("cpu").state_dict()["scale"]
+    trained(*words, "--num-epochs=1", f"--model-prefix={tmp_path / 'b'}")
+    again = [f"--model-prefix={tmp_path / 'b'}", "--load-epoch=1"]
+    assert trained(*words, "--num-epochs=2", *again).weight_hash == whole.weight_hash
+    assert scale("b-0002.pt") == scale("a-0002.pt")
+
+
+def test_powersgd_exchanges_factors_of_matrices() -> None:
+    from bench.training.torch.worker import factored_size  # noqa: PLC0415
+
+    shapes = {(1000, 64): 1064, (8, 3, 5, 5): 83, (64,): 64, (2, 2): 4, (4, 8): 12, (4, 4): 16}
+    assert {shape: factored_size(shape) for shape in shapes} == shapes
+
+
 def test_a_checkpoint_of_something_else_is_one_error(photographs: Path, tmp_path: Path) -> None:
     words = [*photos(photographs), "--num-epochs=1", f"--model-prefix={tmp_path / 'a'}"]
     trained(*words)
