@@ -47,6 +47,10 @@ class RunDelay:
         self._links = 0
         self._nanoseconds = 0
 
+    def __del__(self) -> None:
+        for file in self._files.values():
+            os.close(file)
+
     def read(self) -> float | None:
         """Return the seconds since the first reading; None if the kernel does not count."""
         try:

@@ -47,6 +47,14 @@ def test_a_kernel_that_does_not_count_gives_no_delay(tmp_path: Path) -> None:
     assert RunDelay(tmp_path / "none").read() is None
 
 
+def test_no_file_stays_open_without_its_reader() -> None:
+    delay = RunDelay()
+    delay.read()
+    held = len(list(Path("/proc/self/fd").iterdir()))
+    del delay
+    assert len(list(Path("/proc/self/fd").iterdir())) < held
+
+
 def test_this_process_has_a_delay() -> None:
     delay, end = RunDelay(), threading.Event()
     first = delay.read()
