@@ -57,6 +57,7 @@ class MasterLine:
         self._held = bytearray()
         self._saying = threading.Lock()
         self.done = self.total = 0
+        self._silent = False
         threading.Thread(target=self._beat, daemon=True).start()
 
     def say(self, **message: Any) -> None:
@@ -76,6 +77,7 @@ class MasterLine:
 
     def _read(self) -> bytes:
         if not select.select([0], [], [], limits.STREAM_SILENCE_SECONDS)[0]:
+            self._silent = True
             problem = f"no message from the controller for {limits.STREAM_SILENCE_SECONDS:.0f} s"
             raise LaunchError(error_line("", problem=problem, fix=_AGAIN))
         data = os.read(0, CHUNK)
@@ -102,6 +104,16 @@ class MasterLine:
             message = commands.parsed(bytes(line), SHAPES)
             if message["do"] != "beat":
                 return message
+
+    def await_end(self) -> None:
+        """Wait until the controller closes the connection, or is silent.
+
+        sshd ends a connection with all its programs if the controller closes this one's stdin after
+        its end.
+        """
+        with contextlib.suppress(LaunchError, OSError, SystemExit):
+            while not self._silent:
+                self._read()
 
     def data(self, size: int) -> Iterator[bytes]:
         """Yield the next `size` bytes in pieces; LaunchError if the controller is silent."""
@@ -474,4 +486,6 @@ def main() -> None:
     except (OSError, LaunchError, ValueError, OverflowError) as error:
         with contextlib.suppress(OSError):
             master.say(say="failed", why=reason(error, message.get("into", ".")))
+        master.await_end()
         sys.exit(1)
+    master.await_end()

@@ -77,7 +77,7 @@ class SshLine:
         self._channel = _session(connection)
         self._lock = threading.Lock()
         self._received = b""
-        self._flooded = False
+        self._closed = self._flooded = False
         for pipe in (self._channel.in_buffer, self._channel.in_stderr_buffer):
             limit_unread(pipe, self._flood)
         self._shell, self._program = new_mark(), new_mark()
@@ -117,7 +117,8 @@ class SshLine:
     def write(self, data: bytes) -> None:
         """Send bytes."""
         with self._lock, contextlib.suppress(OSError, EOFError, SSHException):
-            self._channel.sendall(data)
+            if not self._closed:
+                self._channel.sendall(data)
 
     def lines(self, most: int) -> Iterator[bytes]:
         """Yield the lines that the program sends."""
@@ -148,8 +149,14 @@ class SshLine:
         if not seconds:  # the host does not answer
             self._connection.client.close()
             return
+        # Not during a write: sshd ends the whole connection if data follows the end of a channel.
+        free = self._lock.acquire(timeout=seconds)
+        self._closed = True
         with contextlib.suppress(OSError, EOFError, SSHException):
             self._channel.shutdown_write()
+        if free:
+            self._lock.release()
+        with contextlib.suppress(OSError, EOFError, SSHException):
             self._channel.status_event.wait(seconds if self._channel.active else 0.0)
             self._channel.close()
 
@@ -249,6 +256,7 @@ class Ssh:
             found = self._open.get(str(login))
             if found is not None and found.is_connected:
                 return found
+            self._drop(login, found)
             made = self._made(login, through)
             self._limits.take()
             try:
@@ -272,11 +280,15 @@ class Ssh:
         """Start one of mxscale's programs on a host; LaunchError if it cannot be reached."""
         if host.login is None:
             return start_local(host, program)
+        earlier, closings = self._open.get(str(host.login)), self._closings
         connection = self.connection(host.login)
         try:
             line = SshLine(connection, program)
         except (SSHException, EOFError, OSError) as error:
-            self._forget(host.login)
+            ended = not connection.is_connected
+            self._forget(host.login, connection)
+            if ended and connection is earlier and self._closings == closings:
+                return self.start(host, program)  # the server had closed it
             problem = explain(error, connection)
             raise LaunchError(error_line(host.name, problem=problem)) from error
         if why := line.begin(limits.PROGRAM_START_SECONDS):
@@ -284,13 +296,17 @@ class Ssh:
             raise LaunchError(error_line(host.name, problem=why))
         return line
 
-    def _forget(self, login: Login) -> None:
+    def _forget(self, login: Login, broken: Connection) -> None:
         """Close a broken connection, so that the next use opens a new one."""
         with self._gate(str(login)):
-            connection = self._open.pop(str(login), None)
-        if connection is not None:
-            connection.client.close()
-            self._limits.give()
+            self._drop(login, broken)
+
+    def _drop(self, login: Login, broken: Connection | None) -> None:
+        if self._open.get(str(login)) is not broken or broken is None:
+            return  # it is replaced
+        self._open.pop(str(login), None)
+        broken.client.close()
+        self._limits.give()
 
     def close(self) -> None:
         """Close every connection, gateways last; one that is being opened closes itself."""

@@ -404,3 +404,23 @@ def test_a_receiver_that_is_asked_for_no_push_says_so(text: bytes) -> None:
     assert done.returncode == 1
     assert b'{"say": "failed", "why": "' in done.stdout
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(b'{"do": "compare", "into": "/tmp", "files": [], "others": []}', 0), (b'{"do": "end"}', 1)],
+)
+def test_a_receiver_that_is_done_lives_until_its_connection_closes(text: bytes, code: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, *FLAGS, "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdin.write(sources("receiver") + text + b"\n")
+        program.stdin.flush()
+        answers = (b'{"say": "compared"', b'{"say": "failed"')
+        next(line for line in program.stdout if line.startswith(answers))
+        with pytest.raises(subprocess.TimeoutExpired):
+            program.wait(0.5)
+        program.stdin.close()
+        assert program.wait(10) == code

@@ -2,6 +2,7 @@
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -118,3 +119,16 @@ def test_one_machine_under_two_names_is_refused(practice: Cluster, tmp_path: Pat
     again = replace(listed(practice)[1], name="again", login=Login(host="again"))
     found = looked_at(practice, hosts=[listed(practice)[1], again], config=config)
     assert "has the address" in found["again"].problems[0]
+
+
+def test_a_connection_that_the_server_ends_is_opened_again(practice: Cluster) -> None:
+    host = listed(practice)[1]
+    session = "-u bench -f '^sshd: bench'"
+    with closing(Ssh(str(practice.ssh_config))) as ssh, ThreadPoolExecutor() as pool:
+        ssh.start(host, "probe").close(5.0)
+        inside(practice, host.name, ["sh", "-c", f"pkill -STOP {session}"], user="root")
+        started = pool.submit(ssh.start, host, "probe")
+        time.sleep(0.5)  # until it waits for the held server
+        assert not started.done()
+        inside(practice, host.name, ["sh", "-c", f"pkill -KILL {session}"], user="root")
+        started.result().close(5.0)
