@@ -162,6 +162,7 @@ def kill_cause(oom: bool | None, host: str) -> str:
 
 
 _ENDING_SIGNALS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+_KILLED = (Cause.KILLED, Cause.MEMORY)
 
 
 def exit_cause(number: int | None, oom: bool | None) -> Cause:
@@ -438,7 +439,8 @@ class JobMonitor:
 
     def _broken(self, now: float) -> Verdict | None:
         if self.failed:
-            one = self.failed[0]
+            # A killed process makes others fail, which can report it before the kill is known.
+            one = next((one for one in self.failed if one.cause in _KILLED), self.failed[0])
             # Its own report of the failure and its exit belong into one message.
             if not one.broken and now - one.last_report <= limits.EXIT_SECONDS:
                 return None

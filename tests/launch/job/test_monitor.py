@@ -249,6 +249,19 @@ def test_who_fails_first_is_named_and_not_who_that_brings_down() -> None:
     assert verdict.message == "worker 1 (rank 1) on host02 failed: done after 0 of 8 windows"
 
 
+def test_a_killed_process_is_named_and_not_who_reports_its_loss_first() -> None:
+    monitor = met(watching(), 10.0)
+    say(monitor, "worker-1", "failed", 10.9, message="Connection reset by peer")
+    assert at(monitor, 10.9) is None
+    monitor.take_exit("worker-0", None, 9, 10.9)
+    assert at(monitor, 11.0).message.startswith("worker 0 (rank 0) on host01 was killed by SIGKILL")
+    again = met(watching(), 10.0)
+    say(again, "worker-1", "failed", 10.9, message="no memory")
+    again.take_exit("worker-0", 1, None, 11.0)
+    again.take_exit("worker-1", 1, None, 11.1)
+    assert at(again, 11.2).suspects == ("worker-1",)
+
+
 def placed(monitor: JobMonitor, now: float, *names: str) -> JobMonitor:
     for name in monitor.states:
         say(monitor, name, "reached", now)
