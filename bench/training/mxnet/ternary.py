@@ -127,12 +127,14 @@ def clipping(memory: Any, places: Sequence[slice]) -> tuple[Any, Any]:
 def _bound(values: Any) -> float:
     """Return the value to clip at, which is the largest clipped one."""
     size, parts = values.numel(), values.split(_BLOCK)
+    if size == 1:
+        return abs(float(values))
     total = square = 0.0
     for part in parts:
         total += float(part.sum())
         square += float(part.dot(part))
     variance = max(square / size - (total / size) ** 2, 0.0)
-    bound = _CLIP * variance**0.5 if size > 1 else math.inf
+    bound = _CLIP * math.sqrt(variance)
     top = 0.0
     for part in parts:  # the first is mostly enough
         low, high = (float(one) for one in part.aminmax())

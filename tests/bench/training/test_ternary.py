@@ -110,6 +110,13 @@ def test_values_that_are_not_finite_stay_visible(bad: float) -> None:
     assert torch.isfinite(found[PLACES[1]]).all()
 
 
+def test_an_array_of_one_value_that_is_not_finite_stays_visible() -> None:
+    from bench.training.mxnet.ternary import clipping  # noqa: PLC0415
+
+    (bound,), _ = clipping(torch.full((1,), float("nan")), [slice(0, 1)])
+    assert bound.isnan()
+
+
 def test_zero_gradients_stay_zero() -> None:
     found = ternary(quantizer(), torch.zeros(51))
     assert (found[PLACES[0]] == 0).all()
